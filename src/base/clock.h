@@ -1,0 +1,12 @@
+/* Time sources. */
+#ifndef SKIPPY_BASE_CLOCK_H
+#define SKIPPY_BASE_CLOCK_H
+
+#include <stdint.h>
+
+/* Monotonic time in nanoseconds: for durations and deadlines; jumps of the wall clock do not move it. */
+uint64_t sk_now_ns(void);
+/* Wall clock, seconds since 1970 (UTC): for people and `created` fields only. */
+int64_t sk_wall_s(void);
+
+#endif

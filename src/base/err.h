@@ -1,0 +1,17 @@
+/* Error detail for people: what was wrong, which value, what to do. */
+#ifndef SKIPPY_BASE_ERR_H
+#define SKIPPY_BASE_ERR_H
+
+#include "skippy/error.h"
+
+/* Filled by the function that fails; owned by the caller; `text` is always NUL-terminated. */
+typedef struct sk_err {
+    int code; /* enum skippy_status */
+    char text[512];
+} sk_err;
+
+/* Stores code and formatted text in *e (e may be NULL) and returns code, so that
+ * `return sk_err_set(e, SKIPPY_E_IO, "...")` reads straight. Overlong text is cut. */
+int sk_err_set(sk_err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,46 @@
+/* A small blocking HTTP/1.1 client for measurements: one connection, kept alive, TCP_NODELAY, one write per request.
+ *
+ * It talks to servers on this machine that the benchmark started: no TLS, no redirects, no proxies.
+ * Thread-safety: a client belongs to one thread; several clients are independent. */
+#ifndef SKIPPY_BENCH_HTTP_CLIENT_H
+#define SKIPPY_BENCH_HTTP_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define SK_HTTP_MAX_HEADER ((size_t)64 << 10)
+#define SK_HTTP_MAX_BODY ((size_t)64 << 20)
+
+typedef struct sk_http_client {
+    uint16_t port;  /* on 127.0.0.1 */
+    int timeout_ms; /* longest silence while waiting for bytes */
+    int fd;         /* -1 = not connected */
+    sk_buf in;      /* bytes that were read but not consumed yet */
+} sk_http_client;
+
+typedef struct sk_http_response {
+    int status;
+    bool keep_alive;
+    sk_buf body; /* freed with sk_http_response_free, reused by the next request */
+} sk_http_response;
+
+void sk_http_client_init(sk_http_client *c, uint16_t port, int timeout_ms);
+void sk_http_client_close(sk_http_client *c);
+
+/* Makes sure that a connection stands, so that a timed request does not pay for the server's habit of closing a
+ * connection after some requests or some idle seconds. Errors: SKIPPY_E_IO. */
+int sk_http_client_prepare(sk_http_client *c, sk_err *e);
+
+/* Sends one request and reads the whole answer into r (zero-initialised before the first use). body may be NULL.
+ * Any status is a success here. Connects when needed; a failed exchange is never sent twice.
+ * Errors (the connection is closed): SKIPPY_E_IO (connect, send, premature close), SKIPPY_E_TIMEOUT,
+ * SKIPPY_E_CANCELLED (a signal asked the benchmark to stop), SKIPPY_E_CORRUPT (not HTTP), SKIPPY_E_TOO_LARGE, SKIPPY_E_NOMEM. */
+int sk_http_client_request(sk_http_client *c, const char *method, const char *path, const char *body, size_t len,
+                           sk_http_response *r, sk_err *e);
+void sk_http_response_free(sk_http_response *r);
+
+#endif

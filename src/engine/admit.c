@@ -1,0 +1,325 @@
+/* Admission: which waiting request gets a lane, and from which stored state it starts. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/internal.h"
+#include "skippy/policy.h"
+
+/* Fewer tokens than this are cheaper to compute than to wait or stop for. */
+enum { MIN_GAIN = 16 };
+
+/* Where a request can start. */
+typedef struct start {
+    enum sk_hit_source source;
+    size_t length;
+    sk_lane *lane;      /* HOT_LANE: the idle lane itself; ACTIVE_LANE: the running lane to copy from */
+    uint64_t entry;
+    uint64_t terminal;  /* logits of the whole prompt */
+    size_t common;
+} start;
+
+static size_t common_prefix(const int32_t *a, size_t na, const int32_t *b, size_t nb) {
+    size_t n = na < nb ? na : nb, i = 0;
+    while (i < n && a[i] == b[i]) i++;
+    return i;
+}
+
+static bool same_ns(const skippy_key *a, const skippy_key *b) {
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+/* ---- lanes ---- */
+
+void sk_lane_clear(sk_engine *en, sk_lane *l) {
+    sk_context_seq_clear(en->ctx, l->id);
+    free(l->kept);
+    l->kept = NULL;
+    l->n = 0;
+    l->n_splits = 0;
+    l->out_row = -1;
+    l->state = SK_LANE_IDLE;
+}
+
+static bool may_reuse(const sk_engine *en, const sk_job *j) {
+    return en->reuse.enabled && !j->no_cache;
+}
+
+void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
+    sk_job *j = l->job;
+    l->job = NULL;
+    l->state = SK_LANE_IDLE;
+    l->n_splits = 0;
+    l->out_row = -1;
+    l->last_use = ++en->clock;
+    keep = keep && may_reuse(en, j) && l->n > 0;
+    if (keep) {
+        sk_reuse_record(&en->reuse, &j->ns, j->tenant, j->tokens, l->n, l->id);
+        l->kept = j->tokens;
+        l->kept_ns = j->ns;
+        j->tokens = NULL;
+    } else {
+        sk_lane_clear(en, l);
+    }
+    sk_job_free(j);
+}
+
+/* ---- looking for a start ---- */
+
+/* Usable tokens of a lane's sequence for a prompt: with exact boundaries only the very end of it counts. */
+static size_t usable(const sk_engine *en, size_t common, size_t n_held) {
+    return en->reuse.exact ? (common == n_held ? n_held : 0) : common;
+}
+
+/* Without stored logits for the whole prompt at least one token has to be computed. */
+static size_t cap_length(const start *s, const sk_job *j, size_t length, bool exact) {
+    if (length < j->n_tokens || s->terminal) return length;
+    return exact ? 0 : j->n_tokens - 1;
+}
+
+static void consider_lane(const sk_engine *en, const sk_job *j, sk_lane *l, start *s) {
+    const int32_t *tokens = l->job ? l->job->tokens : l->kept;
+    if (!tokens || l->n == 0 || (l->job && l->job->no_cache)) return;
+    if (!same_ns(l->job ? &l->job->ns : &l->kept_ns, &j->ns)) return;
+    size_t common = common_prefix(tokens, l->n, j->tokens, j->n_tokens);
+    if (common > s->common) s->common = common;
+    size_t length = cap_length(s, j, usable(en, common, l->n), en->reuse.exact);
+    /* An idle lane wins a tie: it is borrowed in place. A running one loses it: its copy is no better than an entry's. */
+    if (length == 0 || length < s->length || (l->job && length == s->length)) return;
+    s->source = l->job ? SK_SRC_ACTIVE_LANE : SK_SRC_HOT_LANE;
+    s->length = length;
+    s->lane = l;
+}
+
+static void find_start(sk_engine *en, sk_job *j, start *s) {
+    memset(s, 0, sizeof *s);
+    sk_reuse_hit hit;
+    sk_reuse_find(&en->reuse, &j->ns, j->tokens, j->n_tokens, &hit);
+    s->terminal = hit.terminal;
+    s->common = hit.common;
+    if (hit.length) {
+        s->source = SK_SRC_RESIDENT;
+        s->length = hit.length;
+        s->entry = hit.entry;
+    }
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) consider_lane(en, j, &en->lanes[i], s);
+    if (s->length < en->reuse.min_tokens && s->length < j->n_tokens) {
+        s->source = SK_SRC_NONE;
+        s->length = 0;
+    }
+}
+
+/* ---- waiting for a running request ---- */
+
+static bool add_split(sk_lane *l, size_t at) {
+    if (at == 0 || at > UINT32_MAX || at <= l->n) return false;
+    uint32_t i = 0;
+    while (i < l->n_splits && l->splits[i] < at) i++;
+    if (i < l->n_splits && l->splits[i] == at) return true;
+    if (l->n_splits == SK_MAX_SPLITS) return false;
+    memmove(&l->splits[i + 1], &l->splits[i], (l->n_splits - i) * sizeof *l->splits);
+    l->splits[i] = (uint32_t)at;
+    l->n_splits++;
+    return true;
+}
+
+/* Is another lane computing a beginning of this prompt that is worth waiting for? */
+static bool worth_waiting(sk_engine *en, const sk_job *j, const start *s) {
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) {
+        sk_lane *l = &en->lanes[i];
+        if (l->state != SK_LANE_PREFILL || l->job->no_cache || !same_ns(&l->job->ns, &j->ns)) continue;
+        size_t common = common_prefix(l->job->tokens, l->job->n_tokens, j->tokens, j->n_tokens);
+        bool whole = common == j->n_tokens && common == l->job->n_tokens; /* its terminal logits will be stored */
+        if (!whole && common == j->n_tokens) common--;
+        if (common <= l->n || common < s->length + MIN_GAIN) continue;
+        if (en->reuse.exact && !whole && !add_split(l, common)) continue;
+        return true;
+    }
+    return false;
+}
+
+/* ---- restoring ---- */
+
+static sk_lane *pick_lane(sk_engine *en) {
+    sk_lane *best = NULL;
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) {
+        sk_lane *l = &en->lanes[i];
+        if (l->job) continue;
+        if (!best || (l->n == 0 && best->n != 0) || ((l->n == 0) == (best->n == 0) && l->last_use < best->last_use)) best = l;
+    }
+    return best;
+}
+
+/* The hot lane goes on where it is; what lies beyond the common part is recorded as an entry of its own. */
+static int borrow_in_place(sk_engine *en, sk_lane *l, size_t length, sk_err *e) {
+    int rc = sk_context_seq_trim(en->ctx, l->id, (uint32_t)length, e);
+    free(l->kept);
+    l->kept = NULL;
+    l->n = rc ? l->n : (uint32_t)length;
+    return rc;
+}
+
+/* Fills an idle lane from the chosen start. A restore is a transaction: after any failure the lane is empty and the request goes on
+ * as a miss. */
+static sk_lane *restore(sk_engine *en, start *s) {
+    sk_err err = {0};
+    int rc = SKIPPY_OK;
+    if (s->source == SK_SRC_HOT_LANE) {
+        sk_lane *hot = s->lane;
+        rc = borrow_in_place(en, hot, s->length, &err);
+        if (rc == SKIPPY_OK) return hot;
+        sk_lane_clear(en, hot);
+    }
+    sk_lane *l = pick_lane(en);
+    sk_lane_clear(en, l);
+    if (rc == SKIPPY_OK && s->source == SK_SRC_RESIDENT)
+        rc = sk_reuse_restore(&en->reuse, s->entry, s->length, l->id, &err);
+    else if (rc == SKIPPY_OK && s->source == SK_SRC_ACTIVE_LANE)
+        rc = sk_context_seq_copy(en->ctx, s->lane->id, l->id, (uint32_t)s->length, &err);
+    if (rc == SKIPPY_OK && s->source != SK_SRC_NONE) {
+        l->n = (uint32_t)s->length;
+        return l;
+    }
+    if (rc) {
+        sk_log(SK_LOG_DEBUG, "restore of %zu tokens failed, computing instead: %s", s->length, err.text);
+        en->st.restore_faults++;
+        sk_context_seq_clear(en->ctx, l->id);
+        s->source = SK_SRC_NONE;
+        s->length = 0;
+    }
+    return l;
+}
+
+static const char *miss_reason(const sk_engine *en, const sk_job *j, const start *s) {
+    if (en->params.cache_off) return "cache-off";
+    if (!en->reuse.enabled) return "family-disabled";
+    if (j->no_cache) return "request-opt-out";
+    if (s->common == 0) return en->reuse.n_entries ? "no-common-prefix" : "cold";
+    if (s->common < en->reuse.min_tokens) return "too-short";
+    return en->reuse.exact ? "boundary-not-recorded" : "restore-failed";
+}
+
+static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
+    sk_engine_stats *st = &en->st;
+    st->lookups++;
+    if (s->source == SK_SRC_NONE) {
+        st->misses++;
+        snprintf(j->stats.cache.reason, sizeof j->stats.cache.reason, "%s", miss_reason(en, j, s));
+        return;
+    }
+    st->hits++;
+    st->tokens_restored += s->length;
+    if (s->source == SK_SRC_HOT_LANE) st->hits_hot_lane++;
+    else if (s->source == SK_SRC_RESIDENT) st->hits_resident++;
+    else st->hits_active_lane++;
+    if (j->waited) st->coalesced++;
+}
+
+/* ---- boundaries where a later request will want to start ---- */
+
+static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const start *s) {
+    l->n_splits = 0;
+    if (!en->reuse.exact || !may_reuse(en, j)) return;
+    for (size_t i = 0; i < j->n_bounds; i++)
+        if (j->bounds[i] >= en->reuse.min_tokens) add_split(l, j->bounds[i]);
+    if (j->n_bounds == 0) {
+        /* raw prompt: sparse ladder */
+        const skippy_policy ladder = {.min_tokens = 64, .stride_tokens = 32, .record_limit = 4};
+        size_t rung[8], n = 0;
+        if (skippy_policy_record(&ladder, j->n_prompt, rung, 8, &n) == SKIPPY_OK)
+            for (size_t i = 0; i < n; i++)
+                if (rung[i] > s->length + MIN_GAIN) add_split(l, rung[i]);
+    }
+    /* learned boundary: this prompt left a stored one here, so the next is likely to do so too */
+    if (s->common > s->length + MIN_GAIN && s->common < j->n_tokens) add_split(l, s->common);
+    add_split(l, j->n_prompt);
+}
+
+static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
+    j->t_admit = sk_now_ns();
+    l->job = j;
+    l->out_row = -1;
+    l->started = ++en->clock;
+    l->last_use = en->clock;
+    l->state = SK_LANE_PREFILL;
+    plan_splits(en, l, j, s);
+    if (j->started) return; /* resumed after it had been put back: its numbers stand */
+    sk_gen_stats *g = &j->stats;
+    g->lane = l->id;
+    g->queue_ms = (double)(j->t_admit - j->t_submit) / 1e6;
+    g->cache = (sk_cache_result){.source = s->source, .tokens = s->length, .waited = j->waited};
+    g->cache_n = s->length < j->n_prompt ? s->length : j->n_prompt - 1;
+    g->prompt_n = j->n_prompt - g->cache_n;
+    g->cache.terminal_logits = s->length == j->n_prompt;
+    sk_hist_add(&en->st.queue_ms, g->queue_ms);
+    count_lookup(en, j, s);
+    sk_job_send_start(j);
+}
+
+/* Cells that running requests will still need for their prompts. */
+static bool cells_allow(sk_engine *en, const sk_job *j, const start *s) {
+    uint64_t need = j->n_tokens + 1;
+    bool any = false;
+    if (s->source == SK_SRC_ACTIVE_LANE) need -= s->length;
+    uint32_t ids[256], n = 0;
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) {
+        const sk_lane *l = &en->lanes[i];
+        if (!l->job) continue;
+        any = true;
+        ids[n++] = l->id;
+        need += l->job->n_tokens + 1 - l->n;
+    }
+    if (!any || !sk_context_get_info(en->ctx)->has_kv) return true;
+    return need + sk_context_cells_union(en->ctx, ids, n) <= sk_context_get_info(en->ctx)->n_ctx;
+}
+
+enum verdict { ADMITTED, WAITS, NO_CELLS };
+
+static enum verdict try_admit(sk_engine *en, sk_job *j) {
+    start s = {0};
+    if (may_reuse(en, j)) {
+        find_start(en, j, &s);
+        if (worth_waiting(en, j, &s)) {
+            j->waited = true;
+            return WAITS;
+        }
+    }
+    if (!cells_allow(en, j, &s)) return NO_CELLS;
+    const float *row = s.length == j->n_tokens ? sk_reuse_logits(&en->reuse, s.terminal) : NULL;
+    sk_lane *l = restore(en, &s);
+    begin(en, l, j, &s);
+    if (s.length == j->n_tokens && row) {
+        /* exact repeat: the first token comes from the stored row, no decode */
+        en->st.terminal_hits++;
+        l->n_splits = 0;
+        sk_lane_sample(en, l, row);
+    }
+    return ADMITTED;
+}
+
+static bool any_idle(const sk_engine *en) {
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (!en->lanes[i].job) return true;
+    return false;
+}
+
+void sk_admit_jobs(sk_engine *en) {
+    sk_job *previous = NULL;
+    for (sk_job *j = en->queue_head; j && any_idle(en);) {
+        sk_job *next = j->next;
+        sk_queue_remove(en, j, previous);
+        enum verdict v = try_admit(en, j);
+        if (v != ADMITTED) {
+            /* back to where it was */
+            j->next = next;
+            if (previous) previous->next = j;
+            else en->queue_head = j;
+            if (!next) en->queue_tail = j;
+            previous = j;
+            if (v == NO_CELLS) return; /* later requests do not overtake one that waits for memory */
+        }
+        j = next;
+    }
+}

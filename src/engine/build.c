@@ -1,0 +1,272 @@
+/* Making an engine: parameters, context, identity, row class, cache. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "engine/internal.h"
+#include "runtime/host_memory.h"
+
+enum {
+    DEFAULT_LANES = 4,
+    DEFAULT_CTX = 4096,
+    DEFAULT_BATCH = 512,
+    DENSE_SEQS = 32,  /* snapshots of attention state cost only bookkeeping, but every id costs a row of logits in llama.cpp */
+    MIN_STATE_SEQS = 4,
+    MAX_SEQS = 200,   /* llama.cpp's limit is 256 ids, lanes included */
+    PROBE_SEQS = 8
+};
+
+static const uint64_t MIB = 1024 * 1024;
+
+static void fill_defaults(sk_engine_params *p, const sk_model_info *mi) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!p->n_lanes) p->n_lanes = DEFAULT_LANES;
+    if (!p->n_ctx) p->n_ctx = mi->n_ctx_train > 0 && mi->n_ctx_train < DEFAULT_CTX ? (uint32_t)mi->n_ctx_train : DEFAULT_CTX;
+    if (!p->n_batch) p->n_batch = DEFAULT_BATCH;
+    if (!p->n_ubatch) p->n_ubatch = DEFAULT_BATCH;
+    if (p->n_batch > p->n_ubatch) p->n_batch = p->n_ubatch; /* one piece per step: cancels act within it */
+    if (p->n_threads <= 0) p->n_threads = cores > 0 ? (int32_t)cores : 1;
+    if (p->n_threads_batch <= 0) p->n_threads_batch = p->n_threads;
+    if (!p->logits_bytes) p->logits_bytes = 64 * MIB;
+    if (!p->min_tokens) p->min_tokens = 16;
+    if (!p->queue_max) p->queue_max = 256;
+    if (!p->type_k[0]) strcpy(p->type_k, "f16");
+    if (!p->type_v[0]) strcpy(p->type_v, "f16");
+}
+
+static int check_params(const sk_engine_params *p, sk_err *e) {
+    if (p->n_lanes > 64) return sk_err_set(e, SKIPPY_E_INVALID, "%u lanes (-np); at most 64 can run at the same time", p->n_lanes);
+    if (p->n_batch < p->n_lanes)
+        return sk_err_set(e, SKIPPY_E_INVALID, "a batch of %u rows (-b, -ub) is smaller than the %u lanes (-np)", p->n_batch, p->n_lanes);
+    if (p->cache_seqs > MAX_SEQS)
+        return sk_err_set(e, SKIPPY_E_INVALID, "%u cache sequences; llama.cpp allows 256 with the lanes, so at most %d here", p->cache_seqs, MAX_SEQS);
+    return SKIPPY_OK;
+}
+
+/* How many snapshots the cache may hold: bookkeeping bounds attention state, memory bounds recurrent and window state. */
+static uint32_t derive_seqs(const sk_engine_params *p, const sk_family_policy *policy, uint64_t state_bytes) {
+    if (p->cache_off || policy->mode == SK_CACHE_DISABLED) return 0;
+    if (p->cache_seqs) return p->cache_seqs;
+    if (!policy->exact_boundaries || state_bytes == 0) return DENSE_SEQS;
+    uint64_t budget = p->cache_bytes;
+    if (!budget) {
+        sk_host_memory memory;
+        sk_host_memory_read("", &memory);
+        budget = memory.available / 8;
+        if (budget > 1024 * MIB) budget = 1024 * MIB;
+    }
+    uint64_t n = budget / state_bytes;
+    if (n < MIN_STATE_SEQS) n = MIN_STATE_SEQS;
+    return n > 64 ? 64 : (uint32_t)n;
+}
+
+static sk_context_params context_params(const sk_engine_params *p) {
+    return (sk_context_params){
+        .n_ctx = p->n_ctx,
+        .n_batch = p->n_batch,
+        .n_ubatch = p->n_ubatch,
+        .n_threads = p->n_threads,
+        .n_threads_batch = p->n_threads_batch,
+        .flash_attn = p->flash_attn,
+        .type_k = p->type_k,
+        .type_v = p->type_v,
+        .swa_full = p->swa_full,
+        .rope_freq_base = p->rope_freq_base,
+        .rope_freq_scale = p->rope_freq_scale,
+        .lora = p->lora,
+        .n_lora = p->n_lora,
+    };
+}
+
+static int decide_family(sk_engine *en) {
+    sk_family_facts facts = sk_model_get_info(en->model)->facts;
+    facts.swa_full = en->params.swa_full;
+    sk_family_decide(&facts, &en->policy);
+    if (en->policy.mode == SK_CACHE_DISABLED && !en->params.cache_off)
+        sk_log(SK_LOG_WARN, "prefix reuse is off for this model: %s", en->policy.reason);
+    return SKIPPY_OK;
+}
+
+static int make_context(sk_engine *en, uint64_t *state_bytes, sk_err *e) {
+    sk_engine_params *p = &en->params;
+    sk_context_params cp = context_params(p);
+    int rc = sk_context_probe_state_bytes(en->model, &cp, state_bytes, e);
+    if (rc) return rc;
+    uint32_t cache_seqs = derive_seqs(p, &en->policy, *state_bytes);
+    en->first_scratch = p->n_lanes;
+    en->n_scratch = sk_engine_bit(en) ? PROBE_SEQS : 0;
+    cp.n_seq_max = p->n_lanes + en->n_scratch + cache_seqs;
+    cp.n_outputs = cp.n_seq_max;
+    rc = sk_context_create(en->model, &cp, &en->ctx, e);
+    if (rc) return rc;
+    en->facts.cache_seqs = cache_seqs;
+    return SKIPPY_OK;
+}
+
+static bool digest_progress(void *ud, uint64_t done, uint64_t total) {
+    (void)ud;
+    (void)done;
+    (void)total;
+    return true;
+}
+
+/* The identity without tenant and caller namespace. */
+static int make_identity(sk_engine *en, sk_err *e) {
+    const sk_model_info *mi = sk_model_get_info(en->model);
+    const sk_context_info *ci = sk_context_get_info(en->ctx);
+    uname(&en->machine);
+    skippy_identity *id = &en->identity;
+    bool cached = false;
+    int rc = skippy_file_digest(mi->path, en->digest_dir[0] ? en->digest_dir : NULL, digest_progress, NULL, &id->weights_digest, &cached);
+    if (rc) return sk_err_set(e, rc, "the weights of '%s' could not be digested: %s", mi->path, skippy_strerror(rc));
+    if (en->params.n_lora) en->adapters = calloc(en->params.n_lora, sizeof *en->adapters);
+    for (size_t i = 0; i < en->params.n_lora; i++) {
+        if (!en->adapters) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+        rc = skippy_file_digest(en->params.lora[i].path, NULL, NULL, NULL, &en->adapters[i].digest, NULL);
+        if (rc) return sk_err_set(e, rc, "adapter '%s' could not be read", en->params.lora[i].path);
+        en->adapters[i].scale = en->params.lora[i].scale;
+    }
+    sk_runtime_abi(en->abi, sizeof en->abi);
+    sk_runtime_devices(en->device, sizeof en->device);
+    id->model_id = mi->id;
+    id->topology_id = "1";
+    id->stage_id = "0";
+    id->layer_end = (uint32_t)mi->n_layer;
+    id->runtime_abi = en->abi;
+    id->kv_type_k = ci->type_k;
+    id->kv_type_v = ci->type_v;
+    id->flash_attn = ci->flash_attn;
+    id->kv_unified = true;
+    id->swa_full = en->params.swa_full;
+    id->kv_layout = "llama.cpp-unified-1";
+    id->n_ctx = ci->n_ctx;
+    id->rope_freq_base = en->params.rope_freq_base;
+    id->rope_freq_scale = en->params.rope_freq_scale;
+    id->adapters = en->adapters;
+    id->n_adapters = en->params.n_lora;
+    id->backend_device = en->device;
+    id->cpu_arch = en->machine.machine;
+    id->big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    id->batch_schedule = sk_engine_bit(en) ? en->schedule : NULL;
+    skippy_key ns;
+    rc = skippy_namespace_key(id, &ns);
+    if (rc) return sk_err_set(e, rc, "the identity could not be formed");
+    sk_hex(ns.bytes, sizeof ns.bytes, en->ns_hex);
+    return SKIPPY_OK;
+}
+
+/* Bit mode: which batch shapes are allowed. */
+static int probe_rows(sk_engine *en, sk_err *e) {
+    if (!sk_engine_bit(en)) return SKIPPY_OK;
+    if (sk_context_get_info(en->ctx)->flash_attn != 1 && sk_context_get_info(en->ctx)->has_kv)
+        return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "--exact bit needs flash attention (-fa on): without it other requests' cells take part in every sum");
+    sk_err why = {0};
+    int rc = sk_row_class_probe(en->ctx, en->model, 0, en->first_scratch, en->n_scratch, &en->rows, &why);
+    if (rc == SKIPPY_E_UNSUPPORTED)
+        return sk_err_set(e, rc, "--exact bit is not possible with this model on this machine: %s. Use --exact state", why.text);
+    if (rc) return sk_err_set(e, rc, "the row-class probe failed: %s", why.text);
+    sk_context_clear(en->ctx);
+    snprintf(en->schedule, sizeof en->schedule, "rows of at most %u, multiples of %u", en->rows.max_rows, en->rows.multiple);
+    return SKIPPY_OK;
+}
+
+static void fill_facts(sk_engine *en) {
+    const sk_context_info *ci = sk_context_get_info(en->ctx);
+    sk_engine_facts *f = &en->facts;
+    f->n_ctx = ci->n_ctx;
+    f->n_lanes = en->params.n_lanes;
+    f->n_batch = en->params.n_batch;
+    f->n_ubatch = en->params.n_ubatch;
+    f->n_threads = en->params.n_threads;
+    f->cache_mode = en->params.cache_off ? "off" : sk_cache_mode_name(en->policy.mode);
+    f->cache_reason = en->params.cache_off ? "switched off by --cache off" : en->policy.reason;
+    f->family = en->policy.family;
+    f->exact = sk_engine_bit(en) ? "bit" : "state";
+    f->schedule = en->schedule;
+    f->namespace_hex = en->ns_hex;
+    f->type_k = ci->type_k;
+    f->type_v = ci->type_v;
+    f->flash_attn = ci->flash_attn;
+}
+
+static int make_tables(sk_engine *en, sk_err *e) {
+    en->lanes = calloc(en->params.n_lanes, sizeof *en->lanes);
+    en->lanes_public = calloc(en->params.n_lanes, sizeof *en->lanes_public);
+    en->batch = calloc(en->params.n_batch + 64, sizeof *en->batch);
+    if (!en->lanes || !en->lanes_public || !en->batch) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) {
+        en->lanes[i].id = i;
+        en->lanes[i].out_row = -1;
+    }
+    return SKIPPY_OK;
+}
+
+int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **out, sk_err *e) {
+    sk_engine *en = calloc(1, sizeof *en);
+    if (!en) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+    uint64_t state_bytes = 0;
+    en->model = m;
+    en->params = *p;
+    if (p->digest_dir) snprintf(en->digest_dir, sizeof en->digest_dir, "%s", p->digest_dir);
+    pthread_mutex_init(&en->lock, NULL);
+    pthread_cond_init(&en->wake, NULL);
+    pthread_cond_init(&en->erased, NULL);
+    fill_defaults(&en->params, sk_model_get_info(m));
+    /* bit mode needs window cells in position order, which a detached window cannot give */
+    if (sk_engine_bit(en)) en->params.swa_full = true;
+    int rc = check_params(&en->params, e);
+    if (rc == SKIPPY_OK) rc = decide_family(en);
+    if (rc == SKIPPY_OK) rc = make_context(en, &state_bytes, e);
+    if (rc == SKIPPY_OK) rc = probe_rows(en, e);
+    if (rc == SKIPPY_OK) rc = make_identity(en, e);
+    if (rc == SKIPPY_OK) rc = make_tables(en, e);
+    if (rc == SKIPPY_OK) {
+        const sk_reuse_params rp = {.ctx = en->ctx,
+                                    .policy = &en->policy,
+                                    .off = en->params.cache_off,
+                                    .first_seq = en->first_scratch + en->n_scratch,
+                                    .n_seqs = en->facts.cache_seqs,
+                                    .state_bytes = state_bytes,
+                                    .logits_bytes = en->params.logits_bytes,
+                                    .n_vocab = (size_t)sk_model_get_info(m)->n_vocab,
+                                    .min_tokens = en->params.min_tokens};
+        rc = sk_reuse_init(&en->reuse, &rp, e);
+    }
+    if (rc) {
+        sk_engine_destroy(en);
+        return rc;
+    }
+    fill_facts(en);
+    *out = en;
+    return SKIPPY_OK;
+}
+
+void sk_engine_destroy(sk_engine *en) {
+    sk_job *lists[2] = {en->queue_head, en->inbox_head};
+    for (int k = 0; k < 2; k++) {
+        while (lists[k]) {
+            sk_job *next = lists[k]->next;
+            sk_job_free(lists[k]);
+            lists[k] = next;
+        }
+    }
+    for (uint32_t i = 0; en->lanes && i < en->params.n_lanes; i++) {
+        sk_job_free(en->lanes[i].job);
+        free(en->lanes[i].kept);
+    }
+    if (en->reuse.ctx) sk_reuse_free(&en->reuse);
+    sk_context_free(en->ctx);
+    free(en->adapters);
+    free(en->lanes);
+    free(en->lanes_public);
+    free(en->batch);
+    free(en->cancels);
+    free(en->erase_tenant);
+    pthread_cond_destroy(&en->erased);
+    pthread_cond_destroy(&en->wake);
+    pthread_mutex_destroy(&en->lock);
+    free(en);
+}

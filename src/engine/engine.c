@@ -1,0 +1,247 @@
+/* Start, stop, the engine thread, and the calls that other threads make. */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/internal.h"
+
+/* ---- calls from other threads ---- */
+
+/* Prompt and first answer token must fit; n_predict 0 needs no room for an answer. */
+static int check_length(const sk_engine *en, const sk_gen_request *r, sk_err *e) {
+    size_t need = r->n_tokens + (r->n_predict == 0 ? 0 : 1);
+    if (need > en->facts.n_ctx)
+        return sk_err_set(e, SKIPPY_E_TOO_LARGE, "the prompt has %zu tokens, but the context holds %u", r->n_tokens, en->facts.n_ctx);
+    return SKIPPY_OK;
+}
+
+static int job_namespace(const sk_engine *en, sk_job *j) {
+    skippy_identity id = en->identity;
+    id.tenant = j->tenant;
+    id.cache_namespace = j->cache_namespace;
+    return skippy_namespace_key(&id, &j->ns);
+}
+
+int sk_engine_submit(sk_engine *en, const sk_gen_request *r, uint64_t *job, sk_err *e) {
+    int rc = check_length(en, r, e);
+    if (rc) return rc;
+    sk_job *j = NULL;
+    rc = sk_job_create(en->model, r, 0, &j, e);
+    if (rc) return rc;
+    rc = job_namespace(en, j);
+    if (rc) {
+        sk_job_free(j);
+        return sk_err_set(e, rc, "the request has no valid identity");
+    }
+    pthread_mutex_lock(&en->lock);
+    if (en->stop || en->draining) rc = sk_err_set(e, SKIPPY_E_BUSY, "the server is shutting down");
+    else if (en->n_waiting >= en->params.queue_max)
+        rc = sk_err_set(e, SKIPPY_E_FULL, "%u requests are waiting already; try again later", en->n_waiting);
+    if (rc == SKIPPY_OK) {
+        *job = j->id = ++en->next_job;
+        if (en->inbox_tail) en->inbox_tail->next = j;
+        else en->inbox_head = j;
+        en->inbox_tail = j;
+        en->n_waiting++;
+        pthread_cond_signal(&en->wake);
+        j = NULL;
+    }
+    pthread_mutex_unlock(&en->lock);
+    sk_job_free(j);
+    return rc;
+}
+
+void sk_engine_cancel(sk_engine *en, uint64_t job) {
+    pthread_mutex_lock(&en->lock);
+    if (en->n_cancels == en->cap_cancels) {
+        size_t cap = en->cap_cancels ? 2 * en->cap_cancels : 16;
+        uint64_t *grown = realloc(en->cancels, cap * sizeof *grown);
+        if (grown) {
+            en->cancels = grown;
+            en->cap_cancels = cap;
+        }
+    }
+    if (en->n_cancels < en->cap_cancels) en->cancels[en->n_cancels++] = job;
+    pthread_cond_signal(&en->wake);
+    pthread_mutex_unlock(&en->lock);
+}
+
+void sk_engine_drain(sk_engine *en) {
+    pthread_mutex_lock(&en->lock);
+    en->draining = true;
+    pthread_mutex_unlock(&en->lock);
+}
+
+size_t sk_engine_erase(sk_engine *en, const char *tenant) {
+    pthread_mutex_lock(&en->lock);
+    while (en->erase_wanted && !en->stop) pthread_cond_wait(&en->erased, &en->lock); /* one at a time */
+    en->erase_all = tenant == NULL;
+    en->erase_tenant = tenant ? strdup(tenant) : NULL;
+    en->erase_wanted = tenant == NULL || en->erase_tenant != NULL;
+    pthread_cond_signal(&en->wake);
+    while (en->erase_wanted && !en->stop) pthread_cond_wait(&en->erased, &en->lock);
+    size_t n = en->erase_result;
+    pthread_mutex_unlock(&en->lock);
+    return n;
+}
+
+const sk_engine_facts *sk_engine_get_facts(const sk_engine *en) {
+    return &en->facts;
+}
+
+const char *sk_cache_explain(const sk_cache_result *r, char *buf, size_t cap) {
+    static const char *const source[] = {"none", "hot-lane", "resident", "active-lane"};
+    if (r->source == SK_SRC_NONE)
+        snprintf(buf, cap, "miss; reason=%s", r->reason[0] ? r->reason : "cold");
+    else
+        snprintf(buf, cap, "hit=resident; tokens=%zu; source=%s%s%s", r->tokens, source[r->source],
+                 r->terminal_logits ? "; logits=stored" : "", r->waited ? "; waited=1" : "");
+    return buf;
+}
+
+/* ---- engine thread ---- */
+
+static void take_inbox(sk_engine *en) {
+    sk_job *j = en->inbox_head;
+    en->inbox_head = en->inbox_tail = NULL;
+    while (j) {
+        sk_job *next = j->next;
+        en->st.requests++;
+        sk_queue_push(en, j, false);
+        j = next;
+    }
+}
+
+static sk_job *find_job(sk_engine *en, uint64_t id) {
+    for (sk_job *j = en->queue_head; j; j = j->next)
+        if (j->id == id) return j;
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (en->lanes[i].job && en->lanes[i].job->id == id) return en->lanes[i].job;
+    return NULL;
+}
+
+static void erase_now(sk_engine *en) {
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
+    en->erase_result = sk_reuse_erase(&en->reuse, en->erase_tenant, en->erase_all);
+    free(en->erase_tenant);
+    en->erase_tenant = NULL;
+    en->erase_wanted = false;
+    pthread_cond_broadcast(&en->erased);
+}
+
+static bool idle(const sk_engine *en) {
+    if (en->queue_head) return false;
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (en->lanes[i].job) return false;
+    return true;
+}
+
+/* Takes what other threads left; sleeps while there is nothing to do. Returns false when the engine has to stop. */
+static bool receive(sk_engine *en) {
+    pthread_mutex_lock(&en->lock);
+    while (!en->stop && idle(en) && !en->inbox_head && !en->n_cancels && !en->erase_wanted) pthread_cond_wait(&en->wake, &en->lock);
+    take_inbox(en);
+    for (size_t i = 0; i < en->n_cancels; i++) {
+        sk_job *j = find_job(en, en->cancels[i]);
+        if (j) j->cancelled = true;
+    }
+    en->n_cancels = 0;
+    if (en->erase_wanted) erase_now(en);
+    bool go_on = !en->stop;
+    pthread_mutex_unlock(&en->lock);
+    return go_on;
+}
+
+/* Why a job must end now, or SKIPPY_OK. */
+static int must_end(const sk_job *j, uint64_t now, bool stopping, const char **text) {
+    if (stopping) *text = "the server is shutting down";
+    else if (j->cancelled) *text = "the request was cancelled";
+    else if (j->deadline_ns && now > j->deadline_ns) {
+        *text = "the request's deadline passed";
+        return SKIPPY_E_TIMEOUT;
+    } else return SKIPPY_OK;
+    return SKIPPY_E_CANCELLED;
+}
+
+static void end_jobs(sk_engine *en, bool stopping) {
+    uint64_t now = sk_now_ns();
+    const char *text = "";
+    sk_job *previous = NULL;
+    for (sk_job *j = en->queue_head; j;) {
+        sk_job *next = j->next;
+        int code = must_end(j, now, stopping, &text);
+        if (code == SKIPPY_OK) {
+            previous = j;
+        } else {
+            sk_queue_remove(en, j, previous);
+            if (code == SKIPPY_E_CANCELLED) en->st.cancelled++;
+            else en->st.failed++;
+            sk_job_send_error(j, code, text);
+            sk_job_free(j);
+        }
+        j = next;
+    }
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) {
+        sk_lane *l = &en->lanes[i];
+        int code = l->job ? must_end(l->job, now, stopping, &text) : SKIPPY_OK;
+        if (code) sk_lane_fail(en, l, code, text);
+    }
+}
+
+static void count_waiting(sk_engine *en) {
+    uint32_t n = 0;
+    for (const sk_job *j = en->queue_head; j; j = j->next) n++;
+    pthread_mutex_lock(&en->lock);
+    for (const sk_job *j = en->inbox_head; j; j = j->next) n++;
+    en->n_waiting = n;
+    pthread_mutex_unlock(&en->lock);
+}
+
+static void *engine_main(void *arg) {
+    sk_engine *en = arg;
+    while (receive(en)) {
+        end_jobs(en, false);
+        sk_admit_jobs(en);
+        sk_batch_step(en);
+        count_waiting(en);
+        sk_stats_publish(en);
+    }
+    end_jobs(en, true);
+    sk_stats_publish(en);
+    pthread_mutex_lock(&en->lock);
+    pthread_cond_broadcast(&en->erased);
+    pthread_mutex_unlock(&en->lock);
+    return NULL;
+}
+
+void sk_engine_stop(sk_engine *en) {
+    if (!en) return;
+    if (en->thread_started) {
+        pthread_mutex_lock(&en->lock);
+        en->stop = true;
+        pthread_cond_broadcast(&en->wake);
+        pthread_cond_broadcast(&en->erased);
+        pthread_mutex_unlock(&en->lock);
+        pthread_join(en->thread, NULL);
+    }
+    sk_engine_destroy(en);
+}
+
+int sk_engine_start(const sk_model *m, const sk_engine_params *p, sk_engine **out, sk_err *e) {
+    sk_engine *en = NULL;
+    int rc = sk_engine_build(m, p, &en, e);
+    if (rc) return rc;
+    sk_stats_publish(en);
+    if (pthread_create(&en->thread, NULL, engine_main, en) != 0) {
+        sk_engine_destroy(en);
+        return sk_err_set(e, SKIPPY_E_NOMEM, "the engine thread could not be started");
+    }
+    en->thread_started = true;
+    *out = en;
+    return SKIPPY_OK;
+}

@@ -1,0 +1,117 @@
+/* The engine's inside, shared by its source files only. */
+#ifndef SKIPPY_ENGINE_INTERNAL_H
+#define SKIPPY_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <sys/utsname.h>
+
+#include "engine/engine.h"
+#include "engine/job.h"
+#include "engine/reuse.h"
+#include "runtime/context.h"
+#include "runtime/rowclass.h"
+
+enum sk_lane_state { SK_LANE_IDLE = 0, SK_LANE_PREFILL = 1, SK_LANE_DECODE = 2 };
+
+#define SK_MAX_SPLITS 48
+
+/* One lane = one sequence id. While a job runs, tokens[0..n) of the job are in the sequence; afterwards the lane keeps them (an idle
+ * lane is a hot lane for the next request that begins the same). */
+typedef struct sk_lane {
+    uint32_t id; /* also the sequence id */
+    enum sk_lane_state state;
+    sk_job *job;          /* NULL when idle */
+    uint32_t n;           /* tokens in the sequence */
+    int32_t *kept;        /* idle: the n tokens, owned; NULL = nothing to reuse */
+    skippy_key kept_ns;
+    uint32_t splits[SK_MAX_SPLITS]; /* prefill stops here to record a snapshot; ascending */
+    uint32_t n_splits;
+    int32_t out_row;      /* row of the running batch whose logits this lane wants, -1 = none */
+    uint64_t last_use;
+    uint64_t started;     /* admission order: the youngest is put back first when cells run out */
+} sk_lane;
+
+struct sk_engine {
+    /* constant after start */
+    const sk_model *model;
+    sk_engine_params params;
+    sk_context *ctx;
+    sk_family_policy policy;
+    sk_row_class rows;    /* bit mode: which batches compute equal bits */
+    uint32_t n_scratch, first_scratch;
+    sk_engine_facts facts;
+    char ns_hex[65], schedule[96], abi[512], device[128], digest_dir[1024];
+    struct utsname machine;
+    skippy_identity identity; /* without tenant and caller namespace */
+    skippy_adapter *adapters;
+
+    /* engine thread only */
+    sk_reuse reuse;
+    sk_lane *lanes;
+    sk_job *queue_head, *queue_tail;
+    sk_row *batch;
+    uint32_t n_rows;
+    uint64_t clock;
+    uint32_t prefill_turn; /* lane that goes first in the next batch */
+    sk_engine_stats st;
+
+    /* shared, under lock */
+    pthread_mutex_t lock;
+    pthread_cond_t wake, erased;
+    pthread_t thread;
+    bool thread_started, stop, draining;
+    sk_job *inbox_head, *inbox_tail;
+    uint64_t next_job;
+    uint32_t n_waiting; /* inbox + queue */
+    uint64_t *cancels;
+    size_t n_cancels, cap_cancels;
+    bool erase_wanted, erase_all;
+    char *erase_tenant;
+    size_t erase_result;
+    sk_engine_stats st_public;
+    sk_lane_view *lanes_public;
+};
+
+static inline bool sk_engine_bit(const sk_engine *en) {
+    return en->params.exact == SK_EXACT_BIT;
+}
+
+/* build.c */
+int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **out, sk_err *e);
+/* The thread must have ended. */
+void sk_engine_destroy(sk_engine *en);
+
+/* queue.c */
+void sk_queue_push(sk_engine *en, sk_job *j, bool front);
+void sk_queue_remove(sk_engine *en, sk_job *j, sk_job *previous);
+
+/* admit.c: moves waiting jobs to lanes (restore transaction inside). */
+void sk_admit_jobs(sk_engine *en);
+/* The lane is done with its job: records what is worth keeping and makes the lane idle. keep: its tokens may be reused. */
+void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep);
+/* Empties a lane's sequence and forgets its tokens. */
+void sk_lane_clear(sk_engine *en, sk_lane *l);
+
+/* batch.c: one step of computing. Returns false when there was nothing to do. */
+bool sk_batch_step(sk_engine *en);
+
+/* sample.c: the job got logits for its next token. */
+void sk_lane_sample(sk_engine *en, sk_lane *l, const float *logits);
+/* Ends a lane's job with an error event. */
+void sk_lane_fail(sk_engine *en, sk_lane *l, int code, const char *text);
+/* Ends a lane's job well: the rest of its text, the last event, the record. */
+void sk_lane_done(sk_engine *en, sk_lane *l, enum sk_finish finish);
+
+/* room.c: makes room for n rows by clearing idle lanes and evicting entries. True when there is room now. */
+bool sk_make_room(sk_engine *en, uint32_t n);
+/* Evicts one thing, whichever is cheapest to lose: an idle lane's content, else an entry. False when there is nothing. */
+bool sk_evict_any(sk_engine *en);
+/* Puts the youngest running job back into the queue; keep is spared. False when there is no other. */
+bool sk_preempt_youngest(sk_engine *en, const sk_lane *keep);
+void sk_preempt(sk_engine *en, sk_lane *l);
+
+/* stats.c */
+void sk_hist_add(sk_histogram *h, double ms);
+void sk_stats_publish(sk_engine *en);
+
+#endif

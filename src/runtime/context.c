@@ -1,0 +1,491 @@
+#include "runtime/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ggml-backend.h>
+#include <llama.h>
+
+#include "base/log.h"
+#include "runtime/cells.h"
+
+struct sk_context {
+    struct llama_context *lc;
+    llama_memory_t mem;
+    const sk_model *model;
+    sk_context_info info;
+    sk_cells cells;
+    struct llama_batch batch;
+    struct llama_adapter_lora **lora;
+    size_t n_lora;
+    uint32_t *ubatch_seq; /* scratch for the mirror: n_batch rows */
+};
+
+static const struct {
+    const char *name;
+    enum ggml_type type;
+} kv_types[] = {
+    {"f32", GGML_TYPE_F32},   {"f16", GGML_TYPE_F16},   {"bf16", GGML_TYPE_BF16},     {"q8_0", GGML_TYPE_Q8_0},
+    {"q4_0", GGML_TYPE_Q4_0}, {"q4_1", GGML_TYPE_Q4_1}, {"iq4_nl", GGML_TYPE_IQ4_NL}, {"q5_0", GGML_TYPE_Q5_0},
+    {"q5_1", GGML_TYPE_Q5_1},
+};
+
+static bool kv_type(const char *name, enum ggml_type *out) {
+    if (!name || !*name) name = "f16";
+    for (size_t i = 0; i < sizeof kv_types / sizeof *kv_types; i++) {
+        if (strcmp(kv_types[i].name, name) == 0) {
+            *out = kv_types[i].type;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sk_context_known_type(const char *name) {
+    enum ggml_type t;
+    return kv_type(name, &t);
+}
+
+static int native_params(const sk_model *m, const sk_context_params *p, struct llama_context_params *out, sk_err *e) {
+    const sk_model_info *mi = sk_model_get_info(m);
+    struct llama_context_params cp = llama_context_default_params();
+    if (!kv_type(p->type_k, &cp.type_k) || !kv_type(p->type_v, &cp.type_v))
+        return sk_err_set(e, SKIPPY_E_INVALID,
+                          "KV cache type '%s' is not known; use f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl",
+                          kv_type(p->type_k, &cp.type_k) ? p->type_v : p->type_k);
+    if (mi->n_ctx_train > 0 && p->n_ctx > (uint32_t)mi->n_ctx_train && p->rope_freq_base <= 0 && p->rope_freq_scale <= 0)
+        return sk_err_set(e, SKIPPY_E_INVALID,
+                          "a context of %u tokens is larger than the model's %d; choose -c %d or less, or set --rope-freq-base or "
+                          "--rope-freq-scale if the model is meant to be stretched",
+                          p->n_ctx, mi->n_ctx_train, mi->n_ctx_train);
+    cp.n_ctx = p->n_ctx;
+    cp.n_batch = p->n_batch;
+    cp.n_ubatch = p->n_ubatch;
+    cp.n_seq_max = p->n_seq_max;
+    cp.n_outputs_max = p->n_outputs > p->n_seq_max ? p->n_outputs : p->n_seq_max;
+    cp.n_threads = p->n_threads;
+    cp.n_threads_batch = p->n_threads_batch;
+    cp.rope_freq_base = p->rope_freq_base;
+    cp.rope_freq_scale = p->rope_freq_scale;
+    cp.swa_full = p->swa_full;
+    cp.kv_unified = true;
+    cp.no_perf = true;
+    *out = cp;
+    return SKIPPY_OK;
+}
+
+static int apply_lora(sk_context *c, const sk_context_params *p, sk_err *e) {
+    if (p->n_lora == 0) return SKIPPY_OK;
+    c->lora = calloc(p->n_lora, sizeof(struct llama_adapter_lora *));
+    float *scales = calloc(p->n_lora, sizeof *scales);
+    int rc = SKIPPY_OK;
+    if (!c->lora || !scales) {
+        rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for adapters");
+        goto out;
+    }
+    for (size_t i = 0; i < p->n_lora; i++) {
+        c->lora[i] = llama_adapter_lora_init(sk_model_native(c->model), p->lora[i].path);
+        if (!c->lora[i]) {
+            rc = sk_err_set(e, SKIPPY_E_MODEL, "adapter '%s' could not be loaded (missing, or not made for this model)",
+                            p->lora[i].path);
+            goto out;
+        }
+        c->n_lora = i + 1;
+        scales[i] = p->lora[i].scale;
+    }
+    if (llama_set_adapters_lora(c->lc, c->lora, c->n_lora, scales) != 0)
+        rc = sk_err_set(e, SKIPPY_E_RUNTIME, "the adapters could not be applied");
+out:
+    free(scales);
+    return rc;
+}
+
+/* "auto" means on where it works: off changes the layout of V and costs bit exactness. */
+static struct llama_context *create_native(const sk_model *m, struct llama_context_params *cp, int flash_attn, int *resolved) {
+    struct llama_context *lc = NULL;
+    if (flash_attn != 0) {
+        cp->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+        lc = llama_init_from_model(sk_model_native(m), *cp);
+        *resolved = 1;
+    }
+    if (!lc && flash_attn != 1) {
+        cp->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        lc = llama_init_from_model(sk_model_native(m), *cp);
+        *resolved = 0;
+    }
+    return lc;
+}
+
+int sk_context_create(const sk_model *m, const sk_context_params *p, sk_context **out, sk_err *e) {
+    const sk_model_info *mi = sk_model_get_info(m);
+    struct llama_context_params cp;
+    int rc = native_params(m, p, &cp, e);
+    if (rc) return rc;
+    sk_context *c = calloc(1, sizeof *c);
+    if (!c) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+    c->model = m;
+    c->lc = create_native(m, &cp, p->flash_attn, &c->info.flash_attn);
+    if (!c->lc) {
+        rc = sk_err_set(e, SKIPPY_E_NOMEM,
+                        "llama.cpp could not create a context of %u cells with KV types %s/%s: not enough memory, or a combination "
+                        "that this model does not allow (a quantised V cache needs flash attention). Try a smaller -c",
+                        p->n_ctx, p->type_k && *p->type_k ? p->type_k : "f16", p->type_v && *p->type_v ? p->type_v : "f16");
+        goto fail;
+    }
+    c->mem = llama_get_memory(c->lc);
+    if (!c->mem) {
+        rc = sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the model has no sequence memory (it is not a text generator)");
+        goto fail;
+    }
+    rc = apply_lora(c, p, e);
+    if (rc) goto fail;
+    c->info.n_ctx = llama_n_ctx(c->lc);
+    c->info.n_batch = llama_n_batch(c->lc);
+    c->info.n_ubatch = llama_n_ubatch(c->lc);
+    c->info.n_seq_max = llama_n_seq_max(c->lc);
+    c->info.recurrent = mi->facts.is_hybrid || mi->facts.is_recurrent;
+    c->info.has_kv = !mi->facts.is_recurrent;
+    c->info.n_swa = p->swa_full ? 0 : mi->n_swa;
+    snprintf(c->info.type_k, sizeof c->info.type_k, "%s", p->type_k && *p->type_k ? p->type_k : "f16");
+    snprintf(c->info.type_v, sizeof c->info.type_v, "%s", p->type_v && *p->type_v ? p->type_v : "f16");
+    c->ubatch_seq = calloc(c->info.n_batch, sizeof *c->ubatch_seq);
+    c->batch = llama_batch_init((int32_t)c->info.n_batch, 0, 1);
+    if (!c->ubatch_seq || sk_cells_init(&c->cells, c->info.n_ctx, c->info.n_seq_max)) {
+        rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+        goto fail;
+    }
+    *out = c;
+    return SKIPPY_OK;
+fail:
+    sk_context_free(c);
+    return rc;
+}
+
+void sk_context_free(sk_context *c) {
+    if (!c) return;
+    if (c->batch.token) llama_batch_free(c->batch);
+    if (c->lc) llama_free(c->lc);
+    for (size_t i = 0; i < c->n_lora; i++) llama_adapter_lora_free(c->lora[i]);
+    free(c->lora);
+    free(c->ubatch_seq);
+    sk_cells_free(&c->cells);
+    free(c);
+}
+
+const sk_context_info *sk_context_get_info(const sk_context *c) {
+    return &c->info;
+}
+
+void sk_runtime_abi(char *buf, size_t cap) {
+    snprintf(buf, cap, "skippy-state-1; llama.cpp %s; %s", llama_version(), llama_print_system_info());
+}
+
+void sk_runtime_devices(char *buf, size_t cap) {
+    size_t at = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; i < ggml_backend_dev_count() && at < cap; i++) {
+        int n = snprintf(buf + at, cap - at, "%s%s", i ? "+" : "", ggml_backend_dev_name(ggml_backend_dev_get(i)));
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+int sk_context_probe_state_bytes(const sk_model *m, const sk_context_params *p, uint64_t *bytes, sk_err *e) {
+    const sk_model_info *mi = sk_model_get_info(m);
+    *bytes = 0;
+    if (!mi->facts.is_hybrid && !mi->facts.is_recurrent && (mi->n_swa == 0 || p->swa_full)) return SKIPPY_OK;
+    sk_context_params q = *p;
+    q.n_ctx = 256;
+    q.n_batch = q.n_ubatch = 32;
+    q.n_seq_max = q.n_outputs = 1;
+    q.n_lora = 0;
+    sk_context *c = NULL;
+    int rc = sk_context_create(m, &q, &c, e);
+    if (rc) return rc;
+    sk_row row = {.token = sk_model_bos(m) >= 0 ? sk_model_bos(m) : 0, .seq = 0, .output = true};
+    rc = sk_context_decode(c, &row, 1, NULL, e);
+    if (rc == SKIPPY_OK) {
+        *bytes = llama_state_seq_get_size_ext(c->lc, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
+        /* one token was decoded: a full window costs that many cells */
+        if (!c->info.recurrent) *bytes *= (uint64_t)mi->n_swa;
+    }
+    sk_context_free(c);
+    return rc;
+}
+
+/* ---- sequences ---- */
+
+uint32_t sk_context_seq_len(const sk_context *c, uint32_t seq) {
+    llama_pos p = llama_memory_seq_pos_max(c->mem, (llama_seq_id)seq);
+    return p < 0 ? 0 : (uint32_t)p + 1;
+}
+
+void sk_context_seq_clear(sk_context *c, uint32_t seq) {
+    llama_memory_seq_rm(c->mem, (llama_seq_id)seq, -1, -1);
+    sk_cells_rm(&c->cells, seq, 0);
+}
+
+void sk_context_clear(sk_context *c) {
+    llama_memory_clear(c->mem, true);
+    sk_cells_clear(&c->cells);
+}
+
+/* Can decoding go on at position n of this sequence? The rule covers every memory kind (positions are all that llama.cpp shows):
+ * the last position is n-1; a recurrent state is at n-1 exactly; a window still holds what position n attends to. */
+static int check_positions(const sk_context *c, uint32_t seq, uint32_t n, sk_err *e) {
+    llama_pos lo = llama_memory_seq_pos_min(c->mem, (llama_seq_id)seq);
+    llama_pos hi = llama_memory_seq_pos_max(c->mem, (llama_seq_id)seq);
+    bool ok;
+    if (n == 0) {
+        ok = lo < 0 && hi < 0;
+    } else {
+        ok = hi == (llama_pos)n - 1 && lo >= 0 && lo <= hi;
+        if (c->info.recurrent) ok = ok && lo == (llama_pos)n - 1;
+        else if (c->info.n_swa > 0) {
+            int64_t newest_needed = (int64_t)n - c->info.n_swa + 1;
+            ok = ok && lo <= (newest_needed > 0 ? newest_needed : 0);
+        } else ok = ok && lo == 0;
+        if (c->info.has_kv) ok = ok && sk_cells_len(&c->cells, seq) == n;
+    }
+    if (!ok)
+        return sk_err_set(e, SKIPPY_E_CORRUPT, "sequence %u holds positions %d..%d, which cannot be continued at %u", seq, (int)lo,
+                          (int)hi, n);
+    return SKIPPY_OK;
+}
+
+int sk_context_seq_trim(sk_context *c, uint32_t seq, uint32_t n, sk_err *e) {
+    uint32_t len = sk_context_seq_len(c, seq);
+    if (n == len) return SKIPPY_OK;
+    if (n == 0) {
+        sk_context_seq_clear(c, seq);
+        return SKIPPY_OK;
+    }
+    if (n > len) return sk_err_set(e, SKIPPY_E_INVALID, "sequence %u has %u tokens, fewer than %u", seq, len, n);
+    if (c->info.recurrent) return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "recurrent state cannot be cut back");
+    if (c->info.n_swa > 0) {
+        llama_pos lo = llama_memory_seq_pos_min(c->mem, (llama_seq_id)seq);
+        int64_t newest_needed = (int64_t)n - c->info.n_swa + 1;
+        if (lo < 0 || lo > (newest_needed > 0 ? newest_needed : 0))
+            return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the window cells that position %u needs are gone", n);
+    }
+    if (!llama_memory_seq_rm(c->mem, (llama_seq_id)seq, (llama_pos)n, -1))
+        return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "llama.cpp refused to cut sequence %u back to %u", seq, n);
+    sk_cells_rm(&c->cells, seq, n);
+    return SKIPPY_OK;
+}
+
+int sk_context_seq_copy(sk_context *c, uint32_t src, uint32_t dst, uint32_t n, sk_err *e) {
+    if (src >= c->info.n_seq_max || dst >= c->info.n_seq_max || src == dst || n == 0)
+        return sk_err_set(e, SKIPPY_E_INVALID, "cannot copy %u tokens of sequence %u to %u", n, src, dst);
+    uint32_t len = sk_context_seq_len(c, src);
+    if (n > len || (c->info.recurrent && n != len))
+        return sk_err_set(e, SKIPPY_E_INVALID, "sequence %u has %u tokens, so %u cannot be taken", src, len, n);
+    sk_context_seq_clear(c, dst);
+    int rc = sk_cells_cp(&c->cells, src, dst, c->info.has_kv ? n : 0);
+    if (rc) return sk_err_set(e, rc, "out of memory");
+    bool whole = n == len;
+    llama_memory_seq_cp(c->mem, (llama_seq_id)src, (llama_seq_id)dst, whole ? -1 : 0, whole ? -1 : (llama_pos)n);
+    rc = check_positions(c, dst, n, e);
+    if (rc) sk_context_seq_clear(c, dst);
+    return rc;
+}
+
+/* Replaces the window cells of dst, which it shares with src, by cells of its own (one more sequence in a window cell keeps it from
+ * being reclaimed, and one snapshot can then stop the lane). */
+static int detach_window(sk_context *c, uint32_t src, uint32_t dst, sk_err *e) {
+    size_t size = llama_state_seq_get_size_ext(c->lc, (llama_seq_id)src, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
+    uint8_t *blob = malloc(size ? size : 1);
+    if (!blob) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu bytes of window state", size);
+    int rc = SKIPPY_OK;
+    if (llama_state_seq_get_data_ext(c->lc, blob, size, (llama_seq_id)src, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY) != size ||
+        llama_state_seq_set_data_ext(c->lc, blob, size, (llama_seq_id)dst, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY) != size)
+        rc = sk_err_set(e, SKIPPY_E_FULL, "the window pool has no room for a snapshot of sequence %u", src);
+    free(blob);
+    return rc;
+}
+
+int sk_context_seq_snapshot(sk_context *c, uint32_t src, uint32_t dst, sk_err *e) {
+    uint32_t n = sk_context_seq_len(c, src);
+    int rc = sk_context_seq_copy(c, src, dst, n, e);
+    if (rc || c->info.n_swa == 0) return rc;
+    rc = detach_window(c, src, dst, e);
+    if (rc == SKIPPY_OK) rc = check_positions(c, dst, n, e);
+    if (rc) sk_context_seq_clear(c, dst);
+    return rc;
+}
+
+int sk_context_seq_relocate(sk_context *c, uint32_t seq, uint32_t extra_rows, sk_err *e) {
+    int rc = sk_cells_try_relocate(&c->cells, seq, extra_rows);
+    if (rc) return sk_err_set(e, rc, "sequence %u cannot be moved to ascending cells now", seq);
+    uint32_t n = sk_context_seq_len(c, seq);
+    size_t size = llama_state_seq_get_size(c->lc, (llama_seq_id)seq);
+    uint8_t *blob = malloc(size);
+    if (!blob) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu bytes of state", size);
+    if (llama_state_seq_get_data(c->lc, blob, size, (llama_seq_id)seq) != size) {
+        free(blob);
+        return sk_err_set(e, SKIPPY_E_RUNTIME, "sequence %u could not be exported", seq);
+    }
+    /* the import removes the sequence first and then looks for cells, as the mirror does */
+    rc = sk_cells_relocate(&c->cells, seq);
+    llama_memory_seq_rm(c->mem, (llama_seq_id)seq, -1, -1);
+    if (rc == SKIPPY_OK && llama_state_seq_set_data(c->lc, blob, size, (llama_seq_id)seq) != size)
+        rc = sk_err_set(e, SKIPPY_E_RUNTIME, "sequence %u could not be imported", seq);
+    free(blob);
+    if (rc == SKIPPY_OK) rc = check_positions(c, seq, n, e);
+    if (rc) sk_context_seq_clear(c, seq);
+    return rc;
+}
+
+int sk_context_seq_export(sk_context *c, uint32_t seq, uint8_t **blob, size_t *len, sk_err *e) {
+    size_t size = llama_state_seq_get_size(c->lc, (llama_seq_id)seq);
+    uint8_t *b = malloc(size ? size : 1);
+    if (!b) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu bytes of state", size);
+    if (llama_state_seq_get_data(c->lc, b, size, (llama_seq_id)seq) != size) {
+        free(b);
+        return sk_err_set(e, SKIPPY_E_RUNTIME, "sequence %u could not be exported", seq);
+    }
+    *blob = b;
+    *len = size;
+    return SKIPPY_OK;
+}
+
+/* ---- cells ---- */
+
+uint32_t sk_context_cells_free(const sk_context *c) {
+    return c->info.has_kv ? sk_cells_free_count(&c->cells) : UINT32_MAX;
+}
+
+uint32_t sk_context_cells_used(const sk_context *c) {
+    return c->cells.used;
+}
+
+uint32_t sk_context_cells_exclusive(const sk_context *c, uint32_t seq) {
+    return sk_cells_exclusive(&c->cells, seq);
+}
+
+uint32_t sk_context_cells_union(const sk_context *c, const uint32_t *seqs, uint32_t n) {
+    return sk_cells_union(&c->cells, seqs, n);
+}
+
+bool sk_context_seq_sorted(const sk_context *c, uint32_t seq) {
+    return sk_cells_sorted(&c->cells, seq);
+}
+
+/* ---- decoding ---- */
+
+/* Runs fn for each ubatch that llama.cpp will make of the rows: consecutive pieces for attention-only memory; for recurrent memory
+ * the same number of rows of every sequence that has rows left (src/llama-batch.cpp, split_simple and split_equal). The rows'
+ * sequences stand in c->ubatch_seq. Stops at the first non-zero result. */
+typedef int (*ubatch_fn)(sk_context *c, uint32_t n);
+
+static int each_ubatch(sk_context *c, const sk_row *rows, size_t n, ubatch_fn fn) {
+    uint32_t max = c->info.n_ubatch;
+    if (!c->info.recurrent) {
+        for (size_t at = 0; at < n; at += max) {
+            uint32_t k = n - at < max ? (uint32_t)(n - at) : max;
+            for (uint32_t i = 0; i < k; i++) c->ubatch_seq[i] = rows[at + i].seq;
+            int rc = fn(c, k);
+            if (rc) return rc;
+        }
+        return SKIPPY_OK;
+    }
+    enum { MAX_RUNS = 256 };
+    struct {
+        uint32_t seq, left;
+    } run[MAX_RUNS];
+    uint32_t n_runs = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (n_runs && run[n_runs - 1].seq == rows[i].seq) run[n_runs - 1].left++;
+        else if (n_runs < MAX_RUNS) run[n_runs].seq = rows[i].seq, run[n_runs++].left = 1;
+    }
+    while (n_runs) {
+        uint32_t take = max / n_runs, k = 0, kept = 0;
+        for (uint32_t r = 0; r < n_runs; r++)
+            if (run[r].left < take) take = run[r].left;
+        if (take == 0) take = 1;
+        for (uint32_t r = 0; r < n_runs; r++)
+            for (uint32_t t = 0; t < take; t++) c->ubatch_seq[k++] = run[r].seq;
+        int rc = fn(c, k);
+        if (rc) return rc;
+        for (uint32_t r = 0; r < n_runs; r++) {
+            run[r].left -= take;
+            if (run[r].left) run[kept++] = run[r];
+        }
+        n_runs = kept;
+    }
+    return SKIPPY_OK;
+}
+
+static int place_ubatch(sk_context *c, uint32_t n) {
+    return sk_cells_place(&c->cells, c->ubatch_seq, n);
+}
+
+static int check_rows(const sk_context *c, const sk_row *rows, size_t n, uint32_t *bad_seq, sk_err *e) {
+    if (n == 0 || n > c->info.n_batch) return sk_err_set(e, SKIPPY_E_INVALID, "a batch of %zu rows (1..%u)", n, c->info.n_batch);
+    uint32_t last = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i].seq >= c->info.n_seq_max || !sk_model_valid_token(c->model, rows[i].token))
+            return sk_err_set(e, SKIPPY_E_INVALID, "row %zu: token %d, sequence %u", i, rows[i].token, rows[i].seq);
+        if (rows[i].seq == last) continue;
+        last = rows[i].seq;
+        int rc = check_positions(c, last, sk_context_seq_len(c, last), e);
+        if (rc) {
+            if (bad_seq) *bad_seq = last;
+            return rc;
+        }
+    }
+    return SKIPPY_OK;
+}
+
+static void fill_batch(sk_context *c, const sk_row *rows, size_t n) {
+    struct llama_batch *b = &c->batch;
+    llama_pos next = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || rows[i].seq != rows[i - 1].seq) next = (llama_pos)sk_context_seq_len(c, rows[i].seq);
+        b->token[i] = rows[i].token;
+        b->pos[i] = next++;
+        b->n_seq_id[i] = 1;
+        b->seq_id[i][0] = (llama_seq_id)rows[i].seq;
+        b->logits[i] = rows[i].output;
+    }
+    b->n_tokens = (int32_t)n;
+}
+
+int sk_context_decode(sk_context *c, const sk_row *rows, size_t n, uint32_t *bad_seq, sk_err *e) {
+    int rc = check_rows(c, rows, n, bad_seq, e);
+    if (rc) return rc;
+    if (c->info.has_kv && n > sk_cells_free_count(&c->cells))
+        return sk_err_set(e, SKIPPY_E_FULL, "%zu rows do not fit %u free cells", n, sk_cells_free_count(&c->cells));
+    fill_batch(c, rows, n);
+    int32_t result = llama_decode(c->lc, c->batch);
+    if (result == 1) return sk_err_set(e, SKIPPY_E_FULL, "no place in memory for %zu rows", n);
+    if (result == 0) {
+        if (c->info.has_kv) rc = each_ubatch(c, rows, n, place_ubatch);
+        if (rc == SKIPPY_OK) return SKIPPY_OK;
+        sk_err_set(e, SKIPPY_E_RUNTIME, "the cell mirror could not follow a decode");
+    } else {
+        sk_err_set(e, result == -1 ? SKIPPY_E_INVALID : SKIPPY_E_RUNTIME, "llama_decode failed with %d", (int)result);
+        if (result == -1) return SKIPPY_E_INVALID; /* nothing was changed */
+    }
+    /* Earlier ubatches stay after a failure, and recurrent state cannot be taken back: only whole sequences are safe to drop. */
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || rows[i].seq != rows[i - 1].seq) sk_context_seq_clear(c, rows[i].seq);
+    return SKIPPY_E_RUNTIME;
+}
+
+bool sk_context_rows_sorted(sk_context *c, const sk_row *rows, size_t n, uint32_t *bad_seq) {
+    for (size_t i = 0; i < n && i < c->info.n_batch; i++) c->ubatch_seq[i] = rows[i].seq;
+    if (!c->info.has_kv || sk_cells_place_sorted(&c->cells, c->ubatch_seq, (uint32_t)n)) return true;
+    /* name the first sequence that would be out of order */
+    for (uint32_t k = 1; k <= n; k++) {
+        if (!sk_cells_place_sorted(&c->cells, c->ubatch_seq, k)) {
+            *bad_seq = rows[k - 1].seq;
+            break;
+        }
+    }
+    return false;
+}
+
+const float *sk_context_logits(sk_context *c, size_t row) {
+    return llama_get_logits_ith(c->lc, (int32_t)row);
+}

@@ -1,0 +1,31 @@
+/* Row classes: which batch shapes compute bit-identical rows on this machine, build and model.
+ *
+ * CPU kernels pick another summation order by the number of rows in a batch (a flash-attention path for one row, another from 64;
+ * Q4_K products in groups of four rows; see docs/decisions). Inside one class a row's result does not depend on how the
+ * prompt was cut or who shares the batch. The class is measured, not assumed. */
+#ifndef SKIPPY_RUNTIME_ROWCLASS_H
+#define SKIPPY_RUNTIME_ROWCLASS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "runtime/context.h"
+
+typedef struct sk_row_class {
+    uint32_t multiple;  /* every batch has a multiple of this many rows, and so many output rows */
+    uint32_t max_rows;  /* and at most this many */
+} sk_row_class;
+
+/* Rows that must be added to n so that it is a multiple. */
+static inline uint32_t sk_row_class_pad(const sk_row_class *rc, uint32_t n) {
+    return n % rc->multiple ? rc->multiple - n % rc->multiple : 0;
+}
+
+/* Finds the smallest multiple (1, 2, 4, 8) for which every tried cutting of one prompt, with and without other tenants and
+ * followed by padded decodes, gives identical logits on this context. scratch: first of at least 8 sequence ids that are free for
+ * padding and the probe; all of them, and lane, are empty afterwards. SKIPPY_E_UNSUPPORTED when no class holds: e->text says what differed. */
+int sk_row_class_probe(sk_context *c, const sk_model *m, uint32_t lane, uint32_t scratch, uint32_t n_scratch, sk_row_class *out,
+                       sk_err *e);
+
+#endif
