@@ -33,15 +33,16 @@ typedef struct skippy_activation_stats {
     uint64_t bytes, hits, misses, evictions, refused;
 } skippy_activation_stats;
 
-SKIPPY_API int skippy_activation_create(const skippy_allocator *alloc, uint64_t max_bytes, skippy_activation_cache **out);
+SKIPPY_API int skippy_activation_create(const skippy_allocator *alloc, uint64_t max_bytes,
+                                        skippy_activation_cache **out);
 SKIPPY_API void skippy_activation_destroy(skippy_activation_cache *c);
-/* Stores a copy, replacing an unleased frame of the same id. Errors: SKIPPY_E_INVALID (bytes do not fit n_tokens x width),
- * SKIPPY_E_TOO_LARGE, SKIPPY_E_FULL (leases), SKIPPY_E_BUSY (same id is leased), SKIPPY_E_NOMEM. */
-SKIPPY_API int skippy_activation_put(skippy_activation_cache *c, const char *activation_id, const skippy_key *prefix_key,
-                                     const skippy_activation_frame *frame);
+/* Stores a copy, replacing an unleased frame of the same id. Errors: SKIPPY_E_INVALID (bytes do not fit n_tokens x
+ * width), SKIPPY_E_TOO_LARGE, SKIPPY_E_FULL (leases), SKIPPY_E_BUSY (same id is leased), SKIPPY_E_NOMEM. */
+SKIPPY_API int skippy_activation_put(skippy_activation_cache *c, const char *activation_id,
+                                     const skippy_key *prefix_key, const skippy_activation_frame *frame);
 /* Finds and leases. SKIPPY_E_NOT_FOUND also when the id is there with another key. */
-SKIPPY_API int skippy_activation_lease(skippy_activation_cache *c, const char *activation_id, const skippy_key *prefix_key,
-                                       skippy_activation_frame *out);
+SKIPPY_API int skippy_activation_lease(skippy_activation_cache *c, const char *activation_id,
+                                       const skippy_key *prefix_key, skippy_activation_frame *out);
 SKIPPY_API int skippy_activation_release(skippy_activation_cache *c, const char *activation_id);
 SKIPPY_API int skippy_activation_drop(skippy_activation_cache *c, const char *activation_id);
 SKIPPY_API void skippy_activation_get_stats(const skippy_activation_cache *c, skippy_activation_stats *out);

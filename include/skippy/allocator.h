@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 typedef struct skippy_allocator {
-    void *(*alloc)(void *ud, size_t size);            /* may return NULL: the call fails with SKIPPY_E_NOMEM */
-    void (*release)(void *ud, void *block);           /* block may be NULL */
+    void *(*alloc)(void *ud, size_t size);  /* may return NULL: the call fails with SKIPPY_E_NOMEM */
+    void (*release)(void *ud, void *block); /* block may be NULL */
     void *ud;
 } skippy_allocator;
 

@@ -40,18 +40,18 @@ typedef struct skippy_adapter {
  * Zero-initialise, then fill in. */
 typedef struct skippy_identity {
     skippy_key weights_digest;
-    const char *model_id;      /* display name; hashed, but never enough alone */
-    const char *topology_id;   /* shape of the split, e.g. "1" or "0-8,8-16"; never a run id */
+    const char *model_id;    /* display name; hashed, but never enough alone */
+    const char *topology_id; /* shape of the split, e.g. "1" or "0-8,8-16"; never a run id */
     const char *stage_id;
     uint32_t stage_index;
-    uint32_t layer_start, layer_end; /* [start, end) */
-    const char *runtime_abi;   /* llama.cpp version, build flags, codec version */
+    uint32_t layer_start, layer_end;   /* [start, end) */
+    const char *runtime_abi;           /* llama.cpp version, build flags, codec version */
     const char *kv_type_k, *kv_type_v; /* ggml type names: "f16", "q8_0" ... */
-    int flash_attn;            /* 0 off, 1 on: the resolved choice, not "auto" */
+    int flash_attn;                    /* 0 off, 1 on: the resolved choice, not "auto" */
     bool kv_unified;
     bool swa_full;
-    const char *kv_layout;     /* name of the layout, e.g. "llama.cpp-unified-1" */
-    uint32_t n_ctx;            /* cells of the context */
+    const char *kv_layout;                 /* name of the layout, e.g. "llama.cpp-unified-1" */
+    uint32_t n_ctx;                        /* cells of the context */
     float rope_freq_base, rope_freq_scale; /* 0 = from the model */
     float yarn_ext_factor, yarn_attn_factor, yarn_beta_fast, yarn_beta_slow;
     uint32_t yarn_orig_ctx;
@@ -60,13 +60,14 @@ typedef struct skippy_identity {
     const char *backend_device; /* "CPU", "CUDA0" ... */
     const char *cpu_arch;       /* "x86_64" ... */
     bool big_endian;
-    const char *batch_schedule; /* non-NULL only in bit-exact mode: "rows=60;pad=4" ... */
-    const char *tenant;         /* from the credential */
-    const char *cache_namespace;/* prompt_cache_key of the request */
-    uint64_t token_start;       /* absolute position of the first token (0 today) */
+    const char *batch_schedule;  /* non-NULL only in bit-exact mode: "rows=60;pad=4" ... */
+    const char *tenant;          /* from the credential */
+    const char *cache_namespace; /* prompt_cache_key of the request */
+    uint64_t token_start;        /* absolute position of the first token (0 today) */
 } skippy_identity;
 
-/* Digest over everything but the tokens. Errors: SKIPPY_E_INVALID (id or out NULL, adapters NULL with n_adapters > 0). */
+/* Digest over everything but the tokens. Errors: SKIPPY_E_INVALID (id or out NULL, adapters NULL with n_adapters > 0).
+ */
 SKIPPY_API int skippy_namespace_key(const skippy_identity *id, skippy_key *out);
 
 /* Prefix keys of many lengths in one pass over the tokens.

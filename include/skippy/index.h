@@ -23,7 +23,13 @@
 extern "C" {
 #endif
 
-enum skippy_tier { SKIPPY_TIER_RESIDENT = 0, SKIPPY_TIER_RAM = 1, SKIPPY_TIER_DISK = 2, SKIPPY_TIER_REMOTE = 3, SKIPPY_TIER_COUNT = 4 };
+enum skippy_tier {
+    SKIPPY_TIER_RESIDENT = 0,
+    SKIPPY_TIER_RAM = 1,
+    SKIPPY_TIER_DISK = 2,
+    SKIPPY_TIER_REMOTE = 3,
+    SKIPPY_TIER_COUNT = 4
+};
 enum skippy_reach { SKIPPY_REACH_EXACT = 0, SKIPPY_REACH_RANGE = 1 };
 /* TERMINAL: the logits row after the last token of the path; always exact, found only at the full query length. */
 enum skippy_kind { SKIPPY_KIND_STATE = 0, SKIPPY_KIND_TERMINAL = 1 };
@@ -35,7 +41,8 @@ typedef struct skippy_residency {
 
 /* Result of a match. length 0 and id 0 = nothing. */
 typedef struct skippy_match {
-    size_t common; /* longest common beginning with any stored path, usable or not: a good place for a future snapshot */
+    size_t
+        common; /* longest common beginning with any stored path, usable or not: a good place for a future snapshot */
     struct {
         size_t length; /* usable tokens, longest over RANGE and EXACT residencies of this tier */
         uint64_t id;
@@ -55,7 +62,8 @@ SKIPPY_API int skippy_index_create(const skippy_allocator *alloc, skippy_index *
 SKIPPY_API void skippy_index_destroy(skippy_index *ix);
 
 /* Adds one residency at the path tokens[0..n_tokens). Tokens are copied.
- * Errors: SKIPPY_E_INVALID (n_tokens 0, id 0, bad enum), SKIPPY_E_EXISTS (id is known), SKIPPY_E_NOMEM (nothing changed). */
+ * Errors: SKIPPY_E_INVALID (n_tokens 0, id 0, bad enum), SKIPPY_E_EXISTS (id is known), SKIPPY_E_NOMEM (nothing
+ * changed). */
 SKIPPY_API int skippy_index_insert(skippy_index *ix, const skippy_key *ns, const int32_t *tokens, size_t n_tokens,
                                    const skippy_residency *r);
 /* Removes by id; empty nodes are merged and empty namespaces dropped. SKIPPY_E_NOT_FOUND. */

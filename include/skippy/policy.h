@@ -13,9 +13,9 @@ extern "C" {
 #endif
 
 typedef struct skippy_policy {
-    size_t min_tokens;    /* shorter prefixes are not worth a lookup; 0 = only the exact length */
-    size_t stride_tokens; /* distance of the lookup grid; effective stride is min(stride, max(min_tokens, 1)) */
-    size_t record_limit;  /* rungs of the record ladder; 0 = all candidates */
+    size_t min_tokens;          /* shorter prefixes are not worth a lookup; 0 = only the exact length */
+    size_t stride_tokens;       /* distance of the lookup grid; effective stride is min(stride, max(min_tokens, 1)) */
+    size_t record_limit;        /* rungs of the record ladder; 0 = all candidates */
     size_t max_resident_tokens; /* cap on the sum of the geometric rungs; 0 = none */
 } skippy_policy;
 

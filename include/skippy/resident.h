@@ -23,10 +23,10 @@ extern "C" {
 #endif
 
 typedef struct skippy_resident_limits {
-    size_t max_entries;  /* 0 = no entry is ever admitted (cache off) */
-    uint64_t max_bytes;  /* 0 = no limit */
-    uint64_t max_cells;  /* 0 = no limit */
-    int32_t first_seq_id;/* the cache owns sequence ids [first, first + n) */
+    size_t max_entries;   /* 0 = no entry is ever admitted (cache off) */
+    uint64_t max_bytes;   /* 0 = no limit */
+    uint64_t max_cells;   /* 0 = no limit */
+    int32_t first_seq_id; /* the cache owns sequence ids [first, first + n) */
     int32_t n_seq_ids;
 } skippy_resident_limits;
 
@@ -38,13 +38,19 @@ typedef struct skippy_resident_entry {
     double cost;           /* what a miss would recompute: tokens beyond the nearest shorter stored boundary, or ms */
     uint32_t leases;
     uint64_t hits;
-    uint64_t last_use;     /* logical clock of the cache */
+    uint64_t last_use; /* logical clock of the cache */
 } skippy_resident_entry;
 
 /* Why an entry left; counted in the statistics. */
 enum skippy_evict_reason {
-    SKIPPY_EVICT_ENTRIES = 0, SKIPPY_EVICT_BYTES = 1, SKIPPY_EVICT_CELLS = 2, SKIPPY_EVICT_SEQ_IDS = 3,
-    SKIPPY_EVICT_SUPERSEDED = 4, SKIPPY_EVICT_ERASED = 5, SKIPPY_EVICT_FAULT = 6, SKIPPY_EVICT_REASONS = 7
+    SKIPPY_EVICT_ENTRIES = 0,
+    SKIPPY_EVICT_BYTES = 1,
+    SKIPPY_EVICT_CELLS = 2,
+    SKIPPY_EVICT_SEQ_IDS = 3,
+    SKIPPY_EVICT_SUPERSEDED = 4,
+    SKIPPY_EVICT_ERASED = 5,
+    SKIPPY_EVICT_FAULT = 6,
+    SKIPPY_EVICT_REASONS = 7
 };
 
 typedef struct skippy_resident_stats {
@@ -55,7 +61,8 @@ typedef struct skippy_resident_stats {
 
 typedef struct skippy_resident skippy_resident;
 
-SKIPPY_API int skippy_resident_create(const skippy_allocator *alloc, const skippy_resident_limits *limits, skippy_resident **out);
+SKIPPY_API int skippy_resident_create(const skippy_allocator *alloc, const skippy_resident_limits *limits,
+                                      skippy_resident **out);
 SKIPPY_API void skippy_resident_destroy(skippy_resident *r);
 
 /* Benefit of keeping an entry: saved compute x chance of reuse / space. Pure.
@@ -63,16 +70,16 @@ SKIPPY_API void skippy_resident_destroy(skippy_resident *r);
 SKIPPY_API double skippy_resident_benefit(const skippy_resident_entry *e, uint64_t clock);
 
 /* First phase of recording. Chooses victims so that one more entry with these cells and bytes fits every limit, and
- * writes their ids to victims (at most cap), *n_victims of them; *reason says which limit asked first. The new entry's id and
- * sequence id go to *out_id and *out_seq (the sequence id may be one that a victim still holds: drop victims first).
- * Nothing is removed by this call. Exactly one reservation may be open at a time.
- * Errors: SKIPPY_E_TOO_LARGE (alone over a limit; no victim is named), SKIPPY_E_FULL (leases are in the way),
- * SKIPPY_E_BUSY (a reservation is open), SKIPPY_E_TOO_SMALL (more victims than cap), SKIPPY_E_NOMEM. */
+ * writes their ids to victims (at most cap), *n_victims of them; *reason says which limit asked first. The new entry's
+ * id and sequence id go to *out_id and *out_seq (the sequence id may be one that a victim still holds: drop victims
+ * first). Nothing is removed by this call. Exactly one reservation may be open at a time. Errors: SKIPPY_E_TOO_LARGE
+ * (alone over a limit; no victim is named), SKIPPY_E_FULL (leases are in the way), SKIPPY_E_BUSY (a reservation is
+ * open), SKIPPY_E_TOO_SMALL (more victims than cap), SKIPPY_E_NOMEM. */
 SKIPPY_API int skippy_resident_reserve(skippy_resident *r, size_t n_tokens, uint64_t cells, uint64_t bytes, double cost,
-                                       uint64_t *victims, size_t cap, size_t *n_victims, enum skippy_evict_reason *reason,
-                                       uint64_t *out_id, int32_t *out_seq);
-/* Second phase: the entry exists now. SKIPPY_E_INVALID without an open reservation of this id, SKIPPY_E_BUSY while a named
- * victim is still present. */
+                                       uint64_t *victims, size_t cap, size_t *n_victims,
+                                       enum skippy_evict_reason *reason, uint64_t *out_id, int32_t *out_seq);
+/* Second phase: the entry exists now. SKIPPY_E_INVALID without an open reservation of this id, SKIPPY_E_BUSY while a
+ * named victim is still present. */
 SKIPPY_API int skippy_resident_commit(skippy_resident *r, uint64_t id);
 /* Gives the reservation up; its sequence id is free again. */
 SKIPPY_API int skippy_resident_abort(skippy_resident *r, uint64_t id);
@@ -83,7 +90,8 @@ SKIPPY_API int skippy_resident_release(skippy_resident *r, uint64_t id);
 /* Removes an entry after its native state is gone. Errors: SKIPPY_E_NOT_FOUND, SKIPPY_E_BUSY (leased). */
 SKIPPY_API int skippy_resident_drop(skippy_resident *r, uint64_t id, enum skippy_evict_reason reason);
 /* The entry grew in place (its sequence was extended) or its share of cells changed. */
-SKIPPY_API int skippy_resident_charge(skippy_resident *r, uint64_t id, size_t n_tokens, uint64_t cells, uint64_t bytes, double cost);
+SKIPPY_API int skippy_resident_charge(skippy_resident *r, uint64_t id, size_t n_tokens, uint64_t cells, uint64_t bytes,
+                                      double cost);
 /* Copies the entry's data. SKIPPY_E_NOT_FOUND. */
 SKIPPY_API int skippy_resident_get(const skippy_resident *r, uint64_t id, skippy_resident_entry *out);
 /* The entry that would be evicted next, 0 when all are leased or there is none. */

@@ -170,14 +170,22 @@ llama_jobs() {
     echo $((available < cores ? available : cores))
 }
 
-# ninja redraws one line on a terminal; in a log every 25th step is enough.
-run_ninja() {
+# show_progress: of ninja's output only the step counter, redrawn on a terminal, every 25th line in a log. The compiler's
+# warnings about code that is not ours to change stay in the log file.
+show_progress() {
     if [ -t 1 ]; then
-        ninja -C "$LLAMA_BUILD" "$@" 9>&-
+        awk '/^\[[0-9]+\/[0-9]+\]/ { printf "\r\033[K%s", substr($0, 1, 79); fflush() } END { print "" }'
     else
-        ninja -C "$LLAMA_BUILD" "$@" 2>&1 9>&- |
-            awk '/^\[[0-9]+\/[0-9]+\]/ { if (n++ % 25 == 0) print; next } { print } { fflush() }'
+        awk '/^\[[0-9]+\/[0-9]+\]/ && n++ % 25 == 0 { print; fflush() }'
     fi
+}
+
+# run_ninja ARGUMENT...: the whole output goes to build.log; of a failure the part that says why is shown.
+run_ninja() {
+    local log=$LLAMA_BUILD/build.log
+    ninja -C "$LLAMA_BUILD" "$@" 2>&1 9>&- | tee "$log" | show_progress && return
+    sed -n '/^FAILED:/,$p' "$log" | head -n 40 >&2
+    die "llama.cpp could not be built; the whole log is '$log'."
 }
 
 # The pinned tree never changes, so a target that was built stays built. A tree of the user's own is always asked.
@@ -201,7 +209,7 @@ llama_build() {
     steps=$(ninja -C "$LLAMA_BUILD" -n "$@" 2>/dev/null 9>&- | grep -c '^\[') || true
     # One step takes about 3 s of one core (340 steps in 8.5 minutes on a 2-core x86-64 machine).
     say "llama.cpp $LLAMA_VERSION: building, $steps steps, about $(((steps * 3 / jobs + 59) / 60)) min on $jobs cores, once ..."
-    run_ninja -j "$jobs" "$@" || die "llama.cpp could not be built; the compiler's message is above."
+    run_ninja -j "$jobs" "$@"
     for target in "$@"; do touch "$LLAMA_BUILD/$target.built"; done
     say "llama.cpp $LLAMA_VERSION: built in $((SECONDS - began)) s"
 }

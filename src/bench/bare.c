@@ -65,13 +65,15 @@ static json_t *to_json(const sk_sizes *s, const bare_prompts *p, const double *m
     for (size_t i = 0; i < sum->n; i++) {
         json_array_append_new(runs, json_real(ms[i]));
     }
-    return json_pack("{s:o, s:f, s:f, s:I, s:I, s:s}", "runs_ms", runs, "p50_ms", sum->p50, "p95_ms", sum->p95, "prefix_tokens",
-                     (json_int_t)s->prefix_tokens, "new_tokens", (json_int_t)s->new_tokens, "prompts_digest", hex);
+    return json_pack("{s:o, s:f, s:f, s:I, s:I, s:s}", "runs_ms", runs, "p50_ms", sum->p50, "p95_ms", sum->p95,
+                     "prefix_tokens", (json_int_t)s->prefix_tokens, "new_tokens", (json_int_t)s->new_tokens,
+                     "prompts_digest", hex);
 }
 
 int sk_bare_run(const sk_bare_options *o, const sk_sizes *s, json_t **out, sk_err *e) {
     const sk_model_params mp = {.path = o->model, .n_gpu_layers = -1};
-    const sk_bare_params bp = {.n_ctx = o->n_ctx, .n_batch = BATCH, .n_threads = o->n_threads, .flash_attn = o->flash_attn};
+    const sk_bare_params bp = {
+        .n_ctx = o->n_ctx, .n_batch = BATCH, .n_threads = o->n_threads, .flash_attn = o->flash_attn};
     const size_t runs = SK_WARM_UPS + s->runs;
     sk_model *m = NULL;
     bare_prompts p = {0};

@@ -15,9 +15,9 @@ typedef struct sk_bare_options {
     int flash_attn; /* -1 auto, 0 off, 1 on */
 } sk_bare_options;
 
-/* Measures and returns {"runs_ms": [...], "p50_ms", "p95_ms", "prefix_tokens", "new_tokens", "prompts_digest"} in *out (caller
- * decrefs). The digest equals that of the prefix scenario when both had the same prompts.
- * Errors: those of sk_model_load, sk_prompts_text and sk_bare_decode. */
+/* Measures and returns {"runs_ms": [...], "p50_ms", "p95_ms", "prefix_tokens", "new_tokens", "prompts_digest"} in *out
+ * (caller decrefs). The digest equals that of the prefix scenario when both had the same prompts. Errors: those of
+ * sk_model_load, sk_prompts_text and sk_bare_decode. */
 int sk_bare_run(const sk_bare_options *o, const sk_sizes *s, json_t **out, sk_err *e);
 
 #endif

@@ -1,5 +1,7 @@
 #include "bench/conversation.h"
 
+#include <string.h>
+
 int sk_conversation_init(sk_conversation *c, bool chat, sk_err *e) {
     *c = (sk_conversation){.chat = chat, .messages = chat ? json_array() : NULL};
     return !chat || c->messages ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for a conversation");
@@ -41,4 +43,8 @@ int sk_conversation_replace(sk_conversation *c, const char *text, sk_err *e) {
 int sk_conversation_send(const sk_conversation *c, sk_endpoint *ep, size_t n_predict, sk_reply *r, sk_err *e) {
     return c->chat ? sk_endpoint_chat(ep, c->messages, n_predict, r, e)
                    : sk_endpoint_complete(ep, c->text.data ? c->text.data : "", n_predict, r, e);
+}
+
+char *sk_conversation_dump(const sk_conversation *c) {
+    return c->chat ? json_dumps(c->messages, JSON_COMPACT) : strdup(c->text.data ? c->text.data : "");
 }

@@ -24,6 +24,8 @@ void sk_conversation_free(sk_conversation *c);
 int sk_conversation_add(sk_conversation *c, const char *role, const char *text, sk_err *e);
 /* Replaces the text of the last message (chat form), or the whole text (plain form). */
 int sk_conversation_replace(sk_conversation *c, const char *text, sk_err *e);
+/* The plain text, or the messages as JSON: malloc'ed, NULL when out of memory. */
+char *sk_conversation_dump(const sk_conversation *c);
 /* Sends it; see sk_endpoint_complete and sk_endpoint_chat. */
 int sk_conversation_send(const sk_conversation *c, sk_endpoint *ep, size_t n_predict, sk_reply *r, sk_err *e);
 

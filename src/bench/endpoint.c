@@ -67,8 +67,10 @@ static int call(sk_endpoint *ep, const char *path, json_t *request, double *ms, 
         return refuse(ep, path, e);
     }
     json_error_t why;
-    *out = json_loadb(ep->response.body.data ? ep->response.body.data : "", ep->response.body.len, JSON_ALLOW_NUL, &why);
-    return *out ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_CORRUPT, "%s answered something that is not JSON: %s", path, why.text);
+    *out =
+        json_loadb(ep->response.body.data ? ep->response.body.data : "", ep->response.body.len, JSON_ALLOW_NUL, &why);
+    return *out ? SKIPPY_OK
+                : sk_err_set(e, SKIPPY_E_CORRUPT, "%s answered something that is not JSON: %s", path, why.text);
 }
 
 int sk_endpoint_health(sk_endpoint *ep, double *ms, sk_err *e) {
@@ -153,7 +155,8 @@ static int chat_text(const json_t *message, sk_reply *r, sk_err *e) {
     sk_buf b = {0};
     sk_buf_str(&b, thought ? thought : "");
     sk_buf_str(&b, said ? said : "");
-    const int rc = b.failed ? sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for an answer") : keep_text(r, b.data ? b.data : "", e);
+    const int rc =
+        b.failed ? sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for an answer") : keep_text(r, b.data ? b.data : "", e);
     sk_buf_free(&b);
     return rc;
 }
@@ -199,6 +202,70 @@ int sk_endpoint_apply_template(sk_endpoint *ep, json_t *messages, char **prompt,
     const char *text = json_string_value(json_object_get(root, "prompt"));
     *prompt = text ? strdup(text) : NULL;
     rc = *prompt ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_CORRUPT, "/apply-template answered without a prompt");
+    json_decref(root);
+    return rc;
+}
+
+void sk_alternatives_free(sk_alternative *v, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        free(v[i].best);
+        free(v[i].second);
+    }
+    free(v);
+}
+
+/* list: an array of {"top_logprobs": [{"token", "logprob"}, ...]}, best first. */
+static int read_alternatives(const json_t *list, sk_alternative **out, size_t *n, sk_err *e) {
+    const size_t count = json_array_size(list);
+    sk_alternative *v = count ? calloc(count, sizeof *v) : NULL;
+    if (!v) {
+        return sk_err_set(e, SKIPPY_E_CORRUPT, "the answer has no log-probabilities");
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *top = json_object_get(json_array_get(list, i), "top_logprobs");
+        const json_t *first = json_array_get(top, 0);
+        const json_t *next = json_array_get(top, 1);
+        const char *best = json_string_value(json_object_get(first, "token"));
+        const char *second = json_string_value(json_object_get(next, "token"));
+        v[i].best = strdup(best ? best : "");
+        v[i].second = strdup(second ? second : "");
+        v[i].gap =
+            json_number_value(json_object_get(first, "logprob")) - json_number_value(json_object_get(next, "logprob"));
+        if (!best || !second || !v[i].best || !v[i].second) {
+            sk_alternatives_free(v, count);
+            return sk_err_set(e, SKIPPY_E_CORRUPT, "the answer has no second best token");
+        }
+    }
+    *out = v;
+    *n = count;
+    return SKIPPY_OK;
+}
+
+static json_t *alternatives_request(bool chat, const char *prompt, size_t n_predict) {
+    if (chat) {
+        return json_pack("{s:o, s:I, s:i, s:b, s:b, s:i}", "messages", json_loads(prompt, 0, NULL), "max_tokens",
+                         (json_int_t)n_predict, "temperature", 0, "ignore_eos", 1, "logprobs", 1, "top_logprobs", 2);
+    }
+    return json_pack("{s:s, s:I, s:i, s:b, s:i}", "prompt", prompt, "n_predict", (json_int_t)n_predict, "temperature",
+                     0, "ignore_eos", 1, "n_probs", 2);
+}
+
+int sk_endpoint_alternatives(sk_endpoint *ep, bool chat, const char *prompt, size_t n_predict, sk_alternative **out,
+                             size_t *n, sk_err *e) {
+    json_t *root = NULL;
+    json_t *request = alternatives_request(chat, prompt, n_predict);
+    *out = NULL;
+    *n = 0;
+    if (!request) {
+        return sk_err_set(e, SKIPPY_E_INVALID, "a prompt is not valid, or memory is out");
+    }
+    int rc = call(ep, chat ? "/v1/chat/completions" : "/completion", request, NULL, &root, e);
+    if (rc == SKIPPY_OK) {
+        const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
+        rc = read_alternatives(chat ? json_object_get(json_object_get(choice, "logprobs"), "content")
+                                    : json_object_get(root, "completion_probabilities"),
+                               out, n, e);
+    }
     json_decref(root);
     return rc;
 }

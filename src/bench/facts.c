@@ -72,8 +72,8 @@ out:
 }
 
 static bool says_synthetic(const sk_model *m) {
-    static const char *const keys[] = {"general.name", "general.description", "general.basename", "general.finetune",
-                                       "general.author", "general.organization"};
+    static const char *const keys[] = {"general.name",     "general.description", "general.basename",
+                                       "general.finetune", "general.author",      "general.organization"};
     char value[512];
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (sk_model_meta(m, keys[i], value, sizeof value) && strcasestr(value, "synthetic")) {
@@ -83,7 +83,8 @@ static bool says_synthetic(const sk_model *m) {
     return false;
 }
 
-/* A load of the vocabulary alone leaves llama.cpp's own number at 0, so the metadata is asked. 0 when it does not say. */
+/* A load of the vocabulary alone leaves llama.cpp's own number at 0, so the metadata is asked. 0 when it does not say.
+ */
 static int32_t context_length(const sk_model *m, const char *arch) {
     char key[96];
     char value[32];

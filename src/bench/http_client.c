@@ -53,7 +53,8 @@ static int connect_local(sk_http_client *c, sk_err *e) {
         return sk_err_set(e, SKIPPY_E_IO, "cannot open a socket: %s", strerror(errno));
     }
     const int on = 1;
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(c->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(c->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0 ||
         connect(fd, (const struct sockaddr *)&a, sizeof a) != 0) {
         const int saved = errno;
@@ -337,7 +338,8 @@ static int read_response(sk_http_client *c, sk_http_response *r, sk_err *e) {
 int sk_http_client_request(sk_http_client *c, const char *method, const char *path, const char *body, size_t len,
                            sk_http_response *r, sk_err *e) {
     sk_buf out = {0};
-    sk_buf_printf(&out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: keep-alive\r\n", method, path, (unsigned)c->port);
+    sk_buf_printf(&out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: keep-alive\r\n", method, path,
+                  (unsigned)c->port);
     if (body) {
         sk_buf_printf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", len);
     }

@@ -38,7 +38,8 @@ int sk_http_client_prepare(sk_http_client *c, sk_err *e);
 /* Sends one request and reads the whole answer into r (zero-initialised before the first use). body may be NULL.
  * Any status is a success here. Connects when needed; a failed exchange is never sent twice.
  * Errors (the connection is closed): SKIPPY_E_IO (connect, send, premature close), SKIPPY_E_TIMEOUT,
- * SKIPPY_E_CANCELLED (a signal asked the benchmark to stop), SKIPPY_E_CORRUPT (not HTTP), SKIPPY_E_TOO_LARGE, SKIPPY_E_NOMEM. */
+ * SKIPPY_E_CANCELLED (a signal asked the benchmark to stop), SKIPPY_E_CORRUPT (not HTTP), SKIPPY_E_TOO_LARGE,
+ * SKIPPY_E_NOMEM. */
 int sk_http_client_request(sk_http_client *c, const char *method, const char *path, const char *body, size_t len,
                            sk_http_response *r, sk_err *e);
 void sk_http_response_free(sk_http_response *r);

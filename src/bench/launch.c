@@ -93,7 +93,8 @@ static int wait_ready(const sk_launch *l, sk_process *p, uint16_t port, sk_err *
         } else if (sk_endpoint_health(&ep, NULL, NULL) == SKIPPY_OK) {
             rc = SKIPPY_OK;
         } else if (sk_now_ns() >= deadline) {
-            rc = sk_err_set(e, SKIPPY_E_TIMEOUT, "'%s' was not ready after %d s", l->program, l->ready_timeout_ms / 1000);
+            rc = sk_err_set(e, SKIPPY_E_TIMEOUT, "'%s' was not ready after %d s", l->program,
+                            l->ready_timeout_ms / 1000);
         } else {
             nanosleep(&pause, NULL);
         }
@@ -102,7 +103,8 @@ static int wait_ready(const sk_launch *l, sk_process *p, uint16_t port, sk_err *
     return rc;
 }
 
-int sk_launch_server(const sk_launch *l, const char *log_path, sk_process *p, uint16_t *port, sk_buf *command, sk_err *e) {
+int sk_launch_server(const sk_launch *l, const char *log_path, sk_process *p, uint16_t *port, sk_buf *command,
+                     sk_err *e) {
     word_list w = {0};
     int rc = sk_process_free_port(port, e);
     if (rc != SKIPPY_OK) {
@@ -113,8 +115,8 @@ int sk_launch_server(const sk_launch *l, const char *log_path, sk_process *p, ui
         sk_buf_printf(command, "%s%s", i ? " " : "", w.v[i]);
     }
     if (w.failed) {
-        rc = sk_err_set(e, SKIPPY_E_INVALID, "more than %d words in the command line of '%s', or memory is out", MAX_WORDS,
-                        l->program);
+        rc = sk_err_set(e, SKIPPY_E_INVALID, "more than %d words in the command line of '%s', or memory is out",
+                        MAX_WORDS, l->program);
     } else {
         rc = sk_process_start(p, (const char *const *)w.v, NULL, log_path, e);
     }

@@ -22,9 +22,10 @@ typedef struct sk_launch {
     int ready_timeout_ms;
 } sk_launch;
 
-/* Starts the server on a free port and waits until GET /health answers 200. command receives the command line for the record.
- * Errors (nothing runs then): SKIPPY_E_NOT_FOUND (no such program), SKIPPY_E_RUNTIME with the last lines of its log when it
- * ended, SKIPPY_E_TIMEOUT, SKIPPY_E_CANCELLED, SKIPPY_E_INVALID (too many flags). */
-int sk_launch_server(const sk_launch *l, const char *log_path, sk_process *p, uint16_t *port, sk_buf *command, sk_err *e);
+/* Starts the server on a free port and waits until GET /health answers 200. command receives the command line for the
+ * record. Errors (nothing runs then): SKIPPY_E_NOT_FOUND (no such program), SKIPPY_E_RUNTIME with the last lines of its
+ * log when it ended, SKIPPY_E_TIMEOUT, SKIPPY_E_CANCELLED, SKIPPY_E_INVALID (too many flags). */
+int sk_launch_server(const sk_launch *l, const char *log_path, sk_process *p, uint16_t *port, sk_buf *command,
+                     sk_err *e);
 
 #endif

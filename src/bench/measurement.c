@@ -1,5 +1,6 @@
 #include "bench/measurement.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@ void sk_measurement_free(sk_measurement *m) {
     }
     for (size_t i = 0; i < m->n_answers; i++) {
         free(m->answers[i].text);
+        free(m->answers[i].prompt);
     }
     free(m->answers);
     *m = (sk_measurement){0};
@@ -62,14 +64,15 @@ int sk_measurement_add(sk_measurement *m, const char *series, double ms, size_t 
     return SKIPPY_OK;
 }
 
-int sk_measurement_answer(sk_measurement *m, bool cold, int32_t first_token, char *text, sk_err *e) {
+int sk_measurement_answer(sk_measurement *m, sk_answer a, sk_err *e) {
     void *array = m->answers;
-    if (!text || !make_room(&array, m->n_answers, &m->cap_answers, sizeof *m->answers)) {
-        free(text);
+    if (!a.text || (a.cold && !a.prompt) || !make_room(&array, m->n_answers, &m->cap_answers, sizeof *m->answers)) {
+        free(a.text);
+        free(a.prompt);
         return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for answers");
     }
     m->answers = array;
-    m->answers[m->n_answers++] = (sk_answer){.cold = cold, .first_token = first_token, .text = text};
+    m->answers[m->n_answers++] = a;
     return SKIPPY_OK;
 }
 
@@ -89,9 +92,11 @@ void sk_gate_compare(const sk_measurement *a, const sk_measurement *b, sk_gate *
         out->first_equal += same_first(&a->answers[i], &b->answers[i]);
         if (a->answers[i].cold) {
             out->cold++;
-            out->cold_equal += strcmp(a->answers[i].text, b->answers[i].text) == 0;
+            const bool equal = strcmp(a->answers[i].text, b->answers[i].text) == 0;
+            out->cold_equal += equal;
+            out->cold_ties += !equal && a->answers[i].tie;
         }
     }
     out->comparable = out->same_prompts && a->error.code == SKIPPY_OK && b->error.code == SKIPPY_OK &&
-                      a->n_answers == b->n_answers && out->cold > 0 && out->cold_equal == out->cold;
+                      a->n_answers == b->n_answers && out->cold > 0 && out->cold_equal + out->cold_ties == out->cold;
 }

@@ -59,7 +59,8 @@ static int await_exec(sk_process *p, int report_fd, const char *program, sk_err 
     }
     waitpid(p->pid, NULL, 0);
     p->pid = 0;
-    return sk_err_set(e, why == ENOENT ? SKIPPY_E_NOT_FOUND : SKIPPY_E_IO, "cannot run '%s': %s", program, strerror(why));
+    return sk_err_set(e, why == ENOENT ? SKIPPY_E_NOT_FOUND : SKIPPY_E_IO, "cannot run '%s': %s", program,
+                      strerror(why));
 }
 
 int sk_process_start(sk_process *p, const char *const *argv, const char *out_path, const char *log_path, sk_err *e) {
@@ -224,7 +225,8 @@ int sk_process_free_port(uint16_t *port, sk_err *e) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof a;
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) != 0 || getsockname(fd, (struct sockaddr *)&a, &len) != 0) {
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&a, sizeof a) != 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) != 0) {
         const int why = errno;
         if (fd >= 0) {
             close(fd);

@@ -30,7 +30,8 @@ int sk_process_start(sk_process *p, const char *const *argv, const char *out_pat
 bool sk_process_alive(sk_process *p, int *status);
 /* Waits for the end of the child, at most timeout_ms. Errors: SKIPPY_E_TIMEOUT, SKIPPY_E_CANCELLED. */
 int sk_process_wait(sk_process *p, int timeout_ms, int *status, sk_err *e);
-/* SIGTERM, then SIGKILL to the group after grace_ms. Returns true when it ended by itself in time. Does nothing without a child. */
+/* SIGTERM, then SIGKILL to the group after grace_ms. Returns true when it ended by itself in time. Does nothing without
+ * a child. */
 bool sk_process_stop(sk_process *p, int grace_ms);
 /* Errors: SKIPPY_E_NOT_FOUND (ended). */
 int sk_process_memory_read(const sk_process *p, sk_process_memory *out);

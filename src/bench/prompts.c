@@ -103,7 +103,8 @@ static int grow(sk_prompts *p, sk_words *w, size_t want, sk_buf *out, token_list
         }
     }
     if (rc == SKIPPY_OK && t->n != want) {
-        return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the tokenizer makes no text of exactly %zu tokens from the word list", want);
+        return sk_err_set(e, SKIPPY_E_UNSUPPORTED,
+                          "the tokenizer makes no text of exactly %zu tokens from the word list", want);
     }
     return rc;
 }

@@ -12,7 +12,8 @@
 #include "base/err.h"
 #include "base/hash.h"
 
-/* Tokenizes text as a prompt (special tokens at the start as the model wants). *ids is malloc'ed, the caller frees it. */
+/* Tokenizes text as a prompt (special tokens at the start as the model wants). *ids is malloc'ed, the caller frees it.
+ */
 typedef int (*sk_tokenize_fn)(void *ud, const char *text, size_t len, int32_t **ids, size_t *n, sk_err *e);
 
 /* Word generator: splitmix64 over a fixed list. */
@@ -35,7 +36,8 @@ void sk_prompts_init(sk_prompts *p, sk_tokenize_fn tokenize, void *ud);
 /* Appends a text of exactly n tokens (n >= 8) to out, which must be empty.
  * Errors: those of tokenize, SKIPPY_E_UNSUPPORTED when the tokenizer cannot make that size, SKIPPY_E_NOMEM. */
 int sk_prompts_text(sk_prompts *p, uint64_t seed, size_t n, sk_buf *out, sk_err *e);
-/* Writes base followed by exactly n more tokens to out (cleared first). The tokens of base stay a prefix of the result. */
+/* Writes base followed by exactly n more tokens to out (cleared first). The tokens of base stay a prefix of the result.
+ */
 int sk_prompts_extend(sk_prompts *p, uint64_t seed, const char *base, size_t n, sk_buf *out, sk_err *e);
 /* Adds any other text that both servers must agree on (a rendered chat template) to the digest. */
 void sk_prompts_note(sk_prompts *p, const char *text, size_t len);

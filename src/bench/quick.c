@@ -11,6 +11,7 @@
 #include "bench/interrupt.h"
 #include "bench/launch.h"
 #include "bench/soak.h"
+#include "bench/tie.h"
 
 enum {
     READY_TIMEOUT_MS = 600000,
@@ -154,7 +155,8 @@ static sk_launch launch_for(const session *s, const sk_variant *v, size_t lanes,
 }
 
 /* The scenario's requests to a server that is ready. */
-static int measure(const session *s, const sk_scenario *sc, sk_process *p, uint16_t port, sk_measurement *m, sk_err *e) {
+static int measure(const session *s, const sk_scenario *sc, sk_process *p, uint16_t port, sk_measurement *m,
+                   sk_err *e) {
     sk_endpoint ep;
     sk_endpoint_init(&ep, port, s->o->timeout_s * 1000);
     sk_run run = {.ep = &ep, .timeout_ms = s->o->timeout_s * 1000, .sizes = &s->o->sizes, .chat = sc->chat, .m = m};
@@ -224,6 +226,46 @@ static void check_prompts(session *s, sk_result *res) {
     }
 }
 
+static bool has_open_ties(const sk_report *r, const sk_result *res) {
+    for (size_t v = 0; v + 1 < r->n_variants; v++) {
+        if (res->ran[v] && sk_tie_open(&res->m[v], &res->m[r->n_variants - 1])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Cold answers that differ: llama-server with its defaults is asked once more whether it was a near tie. Without an
+ * answer they stay differences. */
+static void settle_ties(session *s, sk_result *res) {
+    const sk_report *r = s->report;
+    const sk_launch l = launch_for(s, &r->variants[0], 1, res->n_ctx);
+    char log_path[1200];
+    sk_buf command = {0};
+    sk_process p = {0};
+    sk_err err = {0};
+    uint16_t port = 0;
+    if (sk_interrupted() || !has_open_ties(r, res)) {
+        return;
+    }
+    progress(s, "%s: cold answers differ; asking llama-server how close the best two tokens are", res->scenario->name);
+    snprintf(log_path, sizeof log_path, "%s/arbiter-%s.log", s->o->out_dir, res->scenario->name);
+    int rc = sk_launch_server(&l, log_path, &p, &port, &command, &err);
+    if (rc == SKIPPY_OK) {
+        sk_endpoint arbiter;
+        sk_endpoint_init(&arbiter, port, s->o->timeout_s * 1000);
+        for (size_t v = 0; rc == SKIPPY_OK && v + 1 < r->n_variants; v++) {
+            rc = res->ran[v] ? sk_tie_settle(&arbiter, &res->m[v], &res->m[r->n_variants - 1], &err) : SKIPPY_OK;
+        }
+        sk_endpoint_close(&arbiter);
+        sk_process_stop(&p, STOP_GRACE_MS);
+    }
+    if (rc != SKIPPY_OK) {
+        progress(s, "%s: no judgement: %s", res->scenario->name, err.text);
+    }
+    sk_buf_free(&command);
+}
+
 static int run_scenario(session *s, const sk_scenario *sc, sk_err *e) {
     sk_report *r = s->report;
     const size_t lanes = sc->lanes(&s->o->sizes);
@@ -245,6 +287,7 @@ static int run_scenario(session *s, const sk_scenario *sc, sk_err *e) {
         }
     }
     check_prompts(s, res);
+    settle_ties(s, res);
     return save(s, e);
 }
 
@@ -253,8 +296,9 @@ static void run_bare(session *s) {
     const uint32_t n_ctx = sk_quick_context(s->o->lane_ctx, 1, z->prefix_tokens + z->new_tokens + SK_GATE_TOKENS + 1, 0,
                                             (uint32_t)s->report->facts.n_ctx_train);
     char out[1100], log_path[1100], ctx[16], threads[16], runs[24], prefix[24], fresh[24], seed[24];
-    const char *argv[] = {s->o->skippy, "bench", "bare",           "-m",   s->o->model,    "-c",  ctx,      "-t", threads,
-                          "--runs",     runs,    "--prefix-tokens", prefix, "--new-tokens", fresh, "--seed", seed, "--json", NULL};
+    const char *argv[] = {
+        s->o->skippy,      "bench", "bare",         "-m",  s->o->model, "-c", ctx,      "-t", threads, "--runs", runs,
+        "--prefix-tokens", prefix,  "--new-tokens", fresh, "--seed",    seed, "--json", NULL};
     sk_process p = {0};
     sk_err err = {0};
     int status = 0;
@@ -286,7 +330,8 @@ static void run_bare(session *s) {
 
 static int run_soak(session *s, sk_err *e) {
     const sk_variant *ours = &s->report->variants[s->report->n_variants - 1];
-    const uint32_t n_ctx = sk_quick_context(s->o->lane_ctx, 1, SK_SOAK_LANE_TOKENS, 0, (uint32_t)s->report->facts.n_ctx_train);
+    const uint32_t n_ctx =
+        sk_quick_context(s->o->lane_ctx, 1, SK_SOAK_LANE_TOKENS, 0, (uint32_t)s->report->facts.n_ctx_train);
     const sk_launch l = launch_for(s, ours, 1, n_ctx ? n_ctx : SK_SOAK_LANE_TOKENS);
     char log_path[1100];
     sk_buf command = {0};
@@ -296,7 +341,8 @@ static int run_soak(session *s, sk_err *e) {
     progress(s, "soak: skippy: %zu requests", s->o->soak);
     int rc = sk_launch_server(&l, log_path, &p, &port, &command, e);
     if (rc == SKIPPY_OK) {
-        rc = sk_soak_run(&p, port, s->o->timeout_s * 1000, s->o->sizes.seed, s->o->soak, &s->report->soak, &s->report->n_soak, e);
+        rc = sk_soak_run(&p, port, s->o->timeout_s * 1000, s->o->sizes.seed, s->o->soak, &s->report->soak,
+                         &s->report->n_soak, e);
         sk_process_stop(&p, STOP_GRACE_MS);
     }
     sk_buf_free(&command);

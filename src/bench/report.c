@@ -35,10 +35,10 @@ static void add_times(sk_buf *out, const sk_row_cell *c) {
 }
 
 static void add_counts(sk_buf *out, const sk_row_cell *c, const char *end) {
-    if (c->measured) {
+    if (c->measured && c->cache_n + c->prompt_n) {
         sk_buf_printf(out, " %zu+%zu%s", c->cache_n, c->prompt_n, end);
     } else {
-        sk_buf_printf(out, " n/a%s", end);
+        sk_buf_printf(out, " %s%s", c->measured ? "-" : "n/a", end);
     }
 }
 
@@ -60,9 +60,10 @@ static void add_row(const sk_report *r, const sk_result *res, const sk_row_view 
 }
 
 static int add_table(const sk_report *r, sk_buf *out) {
-    sk_buf_str(out, "| scenario | runs | llama-server, ms | llama-server best, ms | skippy, ms | ratio | ratio to best | "
-                    "cached+computed tokens | greedy text |\n"
-                    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    sk_buf_str(out,
+               "| scenario | runs | llama-server, ms | llama-server best, ms | skippy, ms | ratio | ratio to best | "
+               "cached+computed tokens | greedy text |\n"
+               "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < r->n_results; i++) {
         for (size_t k = 0; k < sk_row_count(r, &r->results[i]); k++) {
             sk_row_view row;
@@ -100,6 +101,19 @@ static double median_of(const sk_result *res, size_t variant, const char *series
     return sum.p50;
 }
 
+/* The lower bound means something only for the prompts that the servers had. */
+static bool bare_had_same_prompts(const sk_report *r, const sk_result *prefix) {
+    const char *theirs = json_string_value(json_object_get(r->bare, "prompts_digest"));
+    char hex[2 * SK_HASH_BYTES + 1];
+    for (size_t v = 0; prefix && v < r->n_variants; v++) {
+        sk_hex(prefix->m[v].prompts_digest, SK_HASH_BYTES, hex);
+        if (prefix->ran[v] && prefix->m[v].error.code == SKIPPY_OK && (!theirs || strcmp(theirs, hex) != 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* For each server: how far two of its medians lie apart. */
 static void add_differences(const sk_report *r, sk_buf *out) {
     const sk_result *exact = find_result(r, "exact");
@@ -110,12 +124,12 @@ static void add_differences(const sk_report *r, sk_buf *out) {
         const double switched = median_of(turns, v, "A, B, A, B");
         const double stayed = median_of(turns, v, "same chat again");
         if (repeat > 0.0 && health > 0.0) {
-            sk_buf_printf(out, "- %s: an exact repeat takes %.2f ms more than its `/health` (%.2f ms).\n", r->variants[v].name,
-                          repeat - health, health);
+            sk_buf_printf(out, "- %s: an exact repeat takes %.2f ms more than its `/health` (%.2f ms).\n",
+                          r->variants[v].name, repeat - health, health);
         }
         if (switched > 0.0 && stayed > 0.0) {
-            sk_buf_printf(out, "- %s: with alternation %.2f ms, without %.2f ms (%.2f times as long).\n", r->variants[v].name, switched,
-                          stayed, switched / stayed);
+            sk_buf_printf(out, "- %s: with alternation %.2f ms, without %.2f ms (%.2f times as long).\n",
+                          r->variants[v].name, switched, stayed, switched / stayed);
         }
     }
 }
@@ -128,6 +142,10 @@ static void add_bare(const sk_report *r, sk_buf *out) {
     }
     sk_buf_printf(out, "- Bare `llama_decode` of the same new tokens: p50 %.2f ms, p95 %.2f ms", bare,
                   json_real_value(json_object_get(r->bare, "p95_ms")));
+    if (!bare_had_same_prompts(r, prefix)) {
+        sk_buf_str(out, ". Its prompts differ from those of the servers: not comparable.\n");
+        return;
+    }
     for (size_t v = 0; v < r->n_variants; v++) {
         const double ms = median_of(prefix, v, "prefix + new tokens");
         if (ms > 0.0) {
@@ -145,10 +163,11 @@ static void add_spread(const sk_report *r, sk_buf *out) {
             if (sk_row_make(r, res, k, &row) != SKIPPY_OK || !row.ours.measured) {
                 continue;
             }
-            sk_buf_printf(out, "- %s: %s: skippy %.2f to %.2f ms over %zu", res->scenario->name, row.series, row.ours.ms.min,
-                          row.ours.ms.max, row.ours.ms.n);
+            sk_buf_printf(out, "- %s: %s: skippy %.2f to %.2f ms over %zu", res->scenario->name, row.series,
+                          row.ours.ms.min, row.ours.ms.max, row.ours.ms.n);
             if (row.base.measured) {
-                sk_buf_printf(out, ", llama-server %.2f to %.2f ms over %zu", row.base.ms.min, row.base.ms.max, row.base.ms.n);
+                sk_buf_printf(out, ", llama-server %.2f to %.2f ms over %zu", row.base.ms.min, row.base.ms.max,
+                              row.base.ms.n);
             }
             sk_buf_str(out, ".\n");
         }
@@ -166,17 +185,21 @@ static void add_memory(const sk_report *r, sk_buf *out) {
         }
         if (top && top->m[v].memory.peak_rss) {
             const sk_process_memory *m = &top->m[v].memory;
-            sk_buf_printf(out, "- %s: largest resident set %.1f MiB (scenario %s; at its end %.1f MiB anonymous, %.1f MiB of files).\n",
-                          r->variants[v].name, (double)m->peak_rss / 1024.0, top->scenario->name, (double)m->anon / 1024.0,
-                          (double)m->file / 1024.0);
+            sk_buf_printf(
+                out,
+                "- %s: largest resident set %.1f MiB (scenario %s; at its end %.1f MiB anonymous, %.1f MiB of files).\n",
+                r->variants[v].name, (double)m->peak_rss / 1024.0, top->scenario->name, (double)m->anon / 1024.0,
+                (double)m->file / 1024.0);
         }
     }
     if (r->n_soak > 1) {
         const sk_soak_point *a = &r->soak[r->n_soak / 2];
         const sk_soak_point *b = &r->soak[r->n_soak - 1];
-        sk_buf_printf(out, "- skippy over %zu requests: %.1f MiB resident at the start, %.1f MiB after %zu, %.1f MiB at the end.\n",
-                      b->requests, (double)r->soak[0].memory.rss / 1024.0, (double)a->memory.rss / 1024.0, a->requests,
-                      (double)b->memory.rss / 1024.0);
+        sk_buf_printf(
+            out,
+            "- skippy over %zu requests: %.1f MiB resident at the start, %.1f MiB after %zu, %.1f MiB at the end.\n",
+            b->requests, (double)r->soak[0].memory.rss / 1024.0, (double)a->memory.rss / 1024.0, a->requests,
+            (double)b->memory.rss / 1024.0);
     }
 }
 
@@ -201,21 +224,26 @@ static void add_heading(const sk_report *r, sk_buf *out) {
     const sk_bench_facts *f = &r->facts;
     sk_buf_str(out, "# skippy bench quick\n\n");
     if (f->synthetic) {
-        sk_buf_str(out, "**Synthetic weights**: random numbers in the shape of the family. Times are real, texts mean nothing.\n\n");
+        sk_buf_str(
+            out,
+            "**Synthetic weights**: random numbers in the shape of the family. Times are real, texts mean nothing.\n\n");
     }
-    sk_buf_printf(out, "- model: %s (%s), %.1f MiB, BLAKE3 %.16s\n", f->model_name, f->arch, (double)f->file_bytes / 1048576.0,
-                  f->digest);
-    sk_buf_printf(out, "- machine: %s, %ld cores, %.1f GiB; %d threads\n", f->cpu, f->cores, (double)f->memory_kib / 1048576.0,
-                  r->threads);
+    sk_buf_printf(out, "- model: %s (%s), %.1f MiB, BLAKE3 %.16s\n", f->model_name, f->arch,
+                  (double)f->file_bytes / 1048576.0, f->digest);
+    sk_buf_printf(out, "- machine: %s, %ld cores, %.1f GiB; %d threads\n", f->cpu, f->cores,
+                  (double)f->memory_kib / 1048576.0, r->threads);
     sk_buf_printf(out, "- date: %s, skippy %s\n", f->date, r->skippy_version);
     for (size_t v = 0; v < r->n_variants; v++) {
-        sk_buf_printf(out, "- %s: %s\n", r->variants[v].name, r->variants[v].flags[0] ? r->variants[v].flags : "default flags");
+        sk_buf_printf(out, "- %s: %s\n", r->variants[v].name,
+                      r->variants[v].flags[0] ? r->variants[v].flags : "default flags");
     }
     if (r->interrupted) {
         sk_buf_str(out, "- interrupted: this is what was measured until then\n");
     }
-    sk_buf_str(out, "\nTimes are client wall time over HTTP, p50 / p95. A ratio is llama-server's p50 divided by skippy's. `best` is the "
-                    "fastest of all flag sets of llama-server that were tried.\n\n");
+    sk_buf_str(
+        out,
+        "\nTimes are client wall time over HTTP, p50 / p95. A ratio is llama-server's p50 divided by skippy's. `best` is the "
+        "fastest of all flag sets of llama-server that were tried.\n\n");
 }
 
 /* A section appears only when it has something to say. */

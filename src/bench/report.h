@@ -17,7 +17,7 @@ enum { SK_MAX_VARIANTS = 4 };
 
 /* One server with one set of flags. */
 typedef struct sk_variant {
-    const char *name; /* "llama-server", "llama-server-tuned", "skippy" */
+    const char *name;  /* "llama-server", "llama-server-tuned", "skippy" */
     const char *flags; /* beyond model, context, threads, lanes and address; "" = defaults */
     bool ours;
     bool many_lanes_only; /* its flags change nothing on one lane */
@@ -56,7 +56,8 @@ void sk_report_free(sk_report *r);
 json_t *sk_report_json(const sk_report *r);
 /* Appends the Markdown page. Errors: SKIPPY_E_NOMEM. */
 int sk_report_markdown(const sk_report *r, sk_buf *out);
-/* Writes text to a file next to the final name and renames it, so that a reader never sees half of it. Errors: SKIPPY_E_IO. */
+/* Writes text to a file next to the final name and renames it, so that a reader never sees half of it. Errors:
+ * SKIPPY_E_IO. */
 int sk_report_write_file(const char *path, const char *text, size_t len, sk_err *e);
 
 #endif

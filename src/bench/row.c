@@ -95,10 +95,14 @@ void sk_row_gate_text(const sk_row_view *row, char *buf, size_t cap) {
         snprintf(buf, cap, "not measured on both");
     } else if (!g->same_prompts) {
         snprintf(buf, cap, "prompts differ: not comparable");
+    } else if (g->comparable && g->cold_ties) {
+        snprintf(buf, cap, "same but for near ties (%zu of %zu, %zu near ties; first tokens %zu of %zu)", g->cold_equal,
+                 g->cold, g->cold_ties, g->first_equal, g->answers);
     } else if (g->comparable) {
-        snprintf(buf, cap, "same (%zu of %zu; first tokens %zu of %zu)", g->cold_equal, g->cold, g->first_equal, g->answers);
-    } else {
-        snprintf(buf, cap, "differs (%zu of %zu; first tokens %zu of %zu): not comparable", g->cold_equal, g->cold, g->first_equal,
+        snprintf(buf, cap, "same (%zu of %zu; first tokens %zu of %zu)", g->cold_equal, g->cold, g->first_equal,
                  g->answers);
+    } else {
+        snprintf(buf, cap, "differs (%zu of %zu; first tokens %zu of %zu): not comparable", g->cold_equal, g->cold,
+                 g->first_equal, g->answers);
     }
 }

@@ -23,7 +23,8 @@ static size_t alternation_tokens(const sk_sizes *s) {
     return s->chat_tokens + SK_GATE_TOKENS + 1;
 }
 
-/* Answers are read as text and tokenized again, which may make a few more tokens of them: twice the number is kept free. */
+/* Answers are read as text and tokenized again, which may make a few more tokens of them: twice the number is kept
+ * free. */
 static size_t agent_tokens(const sk_sizes *s) {
     return s->turns * (s->turn_tokens + 2 * s->turn_predict) + s->turn_tokens + 1;
 }
@@ -42,14 +43,16 @@ static const sk_scenario scenarios[] = {
      sk_scenario_prefix},
     {"alternation", "two long chats in turn on one lane", SK_SCENARIO_ALTERNATION, false, false, false, one_lane,
      alternation_tokens, sk_scenario_alternation},
-    {"agent", "agent loop of growing turns", SK_SCENARIO_AGENT, false, false, true, one_lane, agent_tokens, sk_scenario_agent},
+    {"agent", "agent loop of growing turns", SK_SCENARIO_AGENT, false, false, true, one_lane, agent_tokens,
+     sk_scenario_agent},
     {"agent-chat", "agent loop as chat messages", SK_SCENARIO_AGENT, true, true, true, one_lane, agent_tokens,
      sk_scenario_agent},
-    {"clients", "clients with one system prompt, all cold at once", SK_SCENARIO_CLIENTS, false, false, true, client_lanes,
-     clients_tokens, sk_scenario_clients},
-    {"clients-chat", "clients with one system message, all cold at once", SK_SCENARIO_CLIENTS, true, true, true, client_lanes,
-     clients_tokens, sk_scenario_clients},
-    {"edit", "last message edited, as raw text", SK_SCENARIO_EDIT, false, false, false, one_lane, edit_tokens, sk_scenario_edit},
+    {"clients", "clients with one system prompt, all cold at once", SK_SCENARIO_CLIENTS, false, false, true,
+     client_lanes, clients_tokens, sk_scenario_clients},
+    {"clients-chat", "clients with one system message, all cold at once", SK_SCENARIO_CLIENTS, true, true, true,
+     client_lanes, clients_tokens, sk_scenario_clients},
+    {"edit", "last message edited, as raw text", SK_SCENARIO_EDIT, false, false, false, one_lane, edit_tokens,
+     sk_scenario_edit},
     {"edit-chat", "last message edited, as chat messages", SK_SCENARIO_EDIT, true, false, false, one_lane, edit_tokens,
      sk_scenario_edit},
 };
@@ -93,7 +96,8 @@ void sk_sizes_quick_check(sk_sizes *s) {
 }
 
 uint64_t sk_sizes_seed(const sk_sizes *s, unsigned scenario, size_t repetition, size_t part) {
-    return s->seed * UINT64_C(1000000007) + scenario * UINT64_C(100000000) + (uint64_t)repetition * 1000u + (uint64_t)part;
+    return s->seed * UINT64_C(1000000007) + scenario * UINT64_C(100000000) + (uint64_t)repetition * 1000u +
+           (uint64_t)part;
 }
 
 const sk_scenario *sk_scenario_at(size_t i) {
@@ -109,8 +113,8 @@ const sk_scenario *sk_scenario_find(const char *name, size_t len) {
     return NULL;
 }
 
-int sk_run_send(sk_run *r, const sk_conversation *c, size_t n_predict, const char *series, bool cold, const char **answer,
-                sk_err *e) {
+int sk_run_send(sk_run *r, const sk_conversation *c, size_t n_predict, const char *series, bool cold,
+                const char **answer, sk_err *e) {
     sk_reply reply = {0};
     if (sk_interrupted()) {
         return sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted");
@@ -123,7 +127,14 @@ int sk_run_send(sk_run *r, const sk_conversation *c, size_t n_predict, const cha
         sk_reply_free(&reply);
         return rc;
     }
-    rc = sk_measurement_answer(r->m, cold, reply.first_token, reply.text, e);
+    rc = sk_measurement_answer(r->m,
+                               (sk_answer){.cold = cold,
+                                           .first_token = reply.first_token,
+                                           .text = reply.text,
+                                           .prompt = cold ? sk_conversation_dump(c) : NULL,
+                                           .chat = c->chat,
+                                           .n_predict = n_predict},
+                               e);
     if (rc == SKIPPY_OK && answer) {
         *answer = r->m->answers[r->m->n_answers - 1].text;
     }

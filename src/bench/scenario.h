@@ -1,7 +1,7 @@
 /* The scenarios of `skippy bench quick`: the same requests, in the same order, to each server.
  *
- * A scenario runs against a fresh server process, so that rows do not depend on each other. Everything in it follows from
- * the sizes and the seed; prompts are sized by the server's own tokenizer. Not thread-safe. */
+ * A scenario runs against a fresh server process, so that rows do not depend on each other. Everything in it follows
+ * from the sizes and the seed; prompts are sized by the server's own tokenizer. Not thread-safe. */
 #ifndef SKIPPY_BENCH_SCENARIO_H
 #define SKIPPY_BENCH_SCENARIO_H
 
@@ -16,11 +16,11 @@
 /* Counts of runs, and lengths in tokens. */
 typedef struct sk_sizes {
     uint64_t seed;
-    size_t runs;           /* measured requests of the short scenarios */
-    size_t long_runs;      /* measured repetitions of agent and clients */
-    size_t prefix_tokens;  /* exact, prefix */
-    size_t new_tokens;     /* prefix */
-    size_t chat_tokens;    /* alternation: each of the two chats */
+    size_t runs;                             /* measured requests of the short scenarios */
+    size_t long_runs;                        /* measured repetitions of agent and clients */
+    size_t prefix_tokens;                    /* exact, prefix */
+    size_t new_tokens;                       /* prefix */
+    size_t chat_tokens;                      /* alternation: each of the two chats */
     size_t turns, turn_tokens, turn_predict; /* agent */
     size_t clients, system_tokens, tail_tokens, clients_predict;
     size_t history_tokens, edit_tokens, edits;
@@ -47,10 +47,18 @@ typedef struct sk_scenario {
     int (*run)(sk_run *r, sk_err *e);
 } sk_scenario;
 
-enum { SK_SCENARIO_EXACT = 1, SK_SCENARIO_PREFIX = 2, SK_SCENARIO_ALTERNATION = 3, SK_SCENARIO_AGENT = 4,
-       SK_SCENARIO_CLIENTS = 5, SK_SCENARIO_EDIT = 6, SK_SCENARIO_SOAK = 7 };
+enum {
+    SK_SCENARIO_EXACT = 1,
+    SK_SCENARIO_PREFIX = 2,
+    SK_SCENARIO_ALTERNATION = 3,
+    SK_SCENARIO_AGENT = 4,
+    SK_SCENARIO_CLIENTS = 5,
+    SK_SCENARIO_EDIT = 6,
+    SK_SCENARIO_SOAK = 7
+};
 
-/* Requests before the measured ones of a short scenario, so that the first decode of each batch shape is not measured. */
+/* Requests before the measured ones of a short scenario, so that the first decode of each batch shape is not measured.
+ */
 enum { SK_WARM_UPS = 2 };
 /* Tokens of a cold answer that is compared between servers. */
 enum { SK_GATE_TOKENS = 16 };
@@ -67,8 +75,8 @@ const sk_scenario *sk_scenario_find(const char *name, size_t len);
 /* Sends text or conversation c. series != NULL: the time is a sample of it. The answer is kept for the comparison;
  * *answer (may be NULL) is valid until the next send. Errors: those of the endpoint, SKIPPY_E_CANCELLED. */
 struct sk_conversation;
-int sk_run_send(sk_run *r, const struct sk_conversation *c, size_t n_predict, const char *series, bool cold, const char **answer,
-                sk_err *e);
+int sk_run_send(sk_run *r, const struct sk_conversation *c, size_t n_predict, const char *series, bool cold,
+                const char **answer, sk_err *e);
 /* Chat form: both servers must render the messages to the same prompt, so the rendering becomes part of the digest. */
 int sk_run_note_template(sk_run *r, const struct sk_conversation *c, sk_err *e);
 

@@ -12,16 +12,24 @@ static int add_text(sk_run *r, sk_conversation *c, const char *role, uint64_t se
     return rc;
 }
 
-static double last_ms(const sk_measurement *m, const char *series) {
+static const sk_sample *last_sample(const sk_measurement *m, const char *series) {
     const sk_series *s = sk_measurement_find(m, series);
-    return s && s->n ? s->v[s->n - 1].ms : 0.0;
+    return s && s->n ? &s->v[s->n - 1] : NULL;
+}
+
+static void add_to_total(sk_sample *total, const sk_sample *turn) {
+    if (turn) {
+        total->ms += turn->ms;
+        total->cache_n += turn->cache_n;
+        total->prompt_n += turn->prompt_n;
+    }
 }
 
 /* One whole loop. Only requests are summed: making the next text is not the servers' time. */
 static int one_loop(sk_run *r, size_t repetition, sk_err *e) {
     const sk_sizes *s = r->sizes;
     sk_conversation c;
-    double total = 0.0;
+    sk_sample total = {0};
     int rc = sk_conversation_init(&c, r->chat, e);
     if (rc == SKIPPY_OK) {
         rc = add_text(r, &c, "system", sk_sizes_seed(s, SK_SCENARIO_AGENT, repetition, 0), s->turn_tokens, e);
@@ -36,12 +44,12 @@ static int one_loop(sk_run *r, size_t repetition, sk_err *e) {
             rc = sk_run_send(r, &c, s->turn_predict, "one turn", turn == 0, &answer, e);
         }
         if (rc == SKIPPY_OK) {
-            total += last_ms(r->m, "one turn");
+            add_to_total(&total, last_sample(r->m, "one turn"));
             rc = sk_conversation_add(&c, "assistant", answer, e);
         }
     }
     if (rc == SKIPPY_OK) {
-        rc = sk_measurement_add(r->m, "all turns", total, 0, 0, e);
+        rc = sk_measurement_add(r->m, "all turns", total.ms, total.cache_n, total.prompt_n, e);
     }
     sk_conversation_free(&c);
     return rc;

@@ -6,8 +6,8 @@
 #include "bench/conversation.h"
 #include "bench/scenario.h"
 
-/* Where the clients wait for the start. A barrier would not do: threads that wait in it cannot be sent home when a later
- * one cannot be made. */
+/* Where the clients wait for the start. A barrier would not do: threads that wait in it cannot be sent home when a
+ * later one cannot be made. */
 typedef struct gate {
     pthread_mutex_t lock;
     pthread_cond_t opened;
@@ -112,7 +112,14 @@ static int keep_results(sk_run *r, client *clients, double ms, sk_err *e) {
         prompt_n += reply->prompt_n;
         rc = sk_measurement_add(r->m, "each client", reply->ms, reply->cache_n, reply->prompt_n, e);
         if (rc == SKIPPY_OK) {
-            rc = sk_measurement_answer(r->m, true, reply->first_token, reply->text, e);
+            rc = sk_measurement_answer(r->m,
+                                       (sk_answer){.cold = true,
+                                                   .first_token = reply->first_token,
+                                                   .text = reply->text,
+                                                   .prompt = sk_conversation_dump(&clients[i].prompt),
+                                                   .chat = r->chat,
+                                                   .n_predict = r->sizes->clients_predict},
+                                       e);
             reply->text = NULL;
         }
     }
@@ -123,7 +130,8 @@ static int one_race(sk_run *r, size_t repetition, client *clients, sk_err *e) {
     const sk_sizes *s = r->sizes;
     sk_buf common = {0};
     double ms = 0.0;
-    int rc = sk_prompts_text(&r->prompts, sk_sizes_seed(s, SK_SCENARIO_CLIENTS, repetition, 0), s->system_tokens, &common, e);
+    int rc = sk_prompts_text(&r->prompts, sk_sizes_seed(s, SK_SCENARIO_CLIENTS, repetition, 0), s->system_tokens,
+                             &common, e);
     for (size_t i = 0; i < s->clients; i++) {
         clients[i] = (client){.n_predict = s->clients_predict};
         sk_endpoint_init(&clients[i].ep, r->ep->http.port, r->timeout_ms);

@@ -11,7 +11,8 @@ static int open_with(sk_run *r, unsigned scenario, size_t part, size_t n, sk_con
     return rc == SKIPPY_OK ? sk_run_send(r, c, SK_GATE_TOKENS, NULL, true, NULL, e) : rc;
 }
 
-/* /health is asked between the repeats, so that both see the same machine: the difference is what the model side costs. */
+/* /health is asked between the repeats, so that both see the same machine: the difference is what the model side costs.
+ */
 static int repeat_and_health(sk_run *r, const sk_conversation *c, sk_err *e) {
     double ms = 0.0;
     int rc = sk_run_send(r, c, 1, "exact repeat", false, NULL, e);

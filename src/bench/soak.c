@@ -31,8 +31,8 @@ static int one_request(sk_endpoint *ep, const sk_sizes *s, size_t i, sk_buf *tex
     return rc;
 }
 
-int sk_soak_run(const sk_process *p, uint16_t port, int timeout_ms, uint64_t seed, size_t requests, sk_soak_point **points,
-                size_t *n_points, sk_err *e) {
+int sk_soak_run(const sk_process *p, uint16_t port, int timeout_ms, uint64_t seed, size_t requests,
+                sk_soak_point **points, size_t *n_points, sk_err *e) {
     const sk_sizes s = {.seed = seed};
     const size_t step = requests / POINTS ? requests / POINTS : 1;
     sk_endpoint ep;

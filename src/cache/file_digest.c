@@ -221,7 +221,7 @@ int sk_file_digest(const char *path, const char *cache_dir, uint64_t settle_ns, 
 
     char record[PATH_MAX];
     stamp s = {0};
-    char *canonical = cache_dir ? realpath(path, NULL) : NULL;
+    char *canonical = cache_dir && *cache_dir ? realpath(path, NULL) : NULL;
     if (canonical) sk_hash(canonical, strlen(canonical), s.path.bytes);
     stamp_fill(&s, &st);
     bool use_record = canonical && record_path(record, sizeof record, cache_dir, &s);

@@ -24,7 +24,8 @@
 enum { SK_DIGEST_RECORD_BYTES = 136 };
 
 /* A file that changed less than this before its reading began gets no record: another change within the granularity
- * of the file system's clock (2 s on FAT) would leave the same times. The price is one more reading at the next start. */
+ * of the file system's clock (2 s on FAT) would leave the same times. The price is one more reading at the next start.
+ */
 #define SK_DIGEST_SETTLE_NS UINT64_C(2000000000)
 
 /* skippy_file_digest with the settling time as an argument. */

@@ -16,7 +16,8 @@ enum { TAG_VERSION = 1, HEADER_BYTES = 10, ADAPTER_BYTES = 36 };
 
 /* Tags are part of the format: never reused, never renumbered, ascending here. Floats travel as the u32 of their bits,
  * flash_attn as the u32 of its two's complement, booleans as 0 or 1. */
-#define FIELD(tag, kind, member) {tag, kind, offsetof(skippy_identity, member)}
+#define FIELD(tag, kind, member)                                                                                       \
+    { tag, kind, offsetof(skippy_identity, member) }
 static const field fields[] = {
     FIELD(2, F_KEY, weights_digest),    FIELD(3, F_TEXT, model_id),         FIELD(4, F_TEXT, topology_id),
     FIELD(5, F_TEXT, stage_id),         FIELD(6, F_U32, stage_index),       FIELD(7, F_U32, layer_start),

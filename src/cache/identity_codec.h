@@ -1,7 +1,8 @@
 /* The byte encoding behind the namespace key. Format: docs/formats/identity.md.
  *
  * One table describes the fields; encoding, decoding and comparing all walk it, so that a field cannot be hashed and
- * forgotten elsewhere. Decoding exists to prove that the encoding is injective: it accepts exactly what encoding makes. */
+ * forgotten elsewhere. Decoding exists to prove that the encoding is injective: it accepts exactly what encoding makes.
+ */
 #ifndef SKIPPY_CACHE_IDENTITY_CODEC_H
 #define SKIPPY_CACHE_IDENTITY_CODEC_H
 

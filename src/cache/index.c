@@ -69,7 +69,8 @@ void skippy_index_destroy(skippy_index *ix) {
 }
 
 static bool residency_valid(const skippy_residency *r) {
-    return r->id != 0 && r->kind <= SKIPPY_KIND_TERMINAL && r->tier < SKIPPY_TIER_COUNT && r->reach <= SKIPPY_REACH_RANGE;
+    return r->id != 0 && r->kind <= SKIPPY_KIND_TERMINAL && r->tier < SKIPPY_TIER_COUNT &&
+           r->reach <= SKIPPY_REACH_RANGE;
 }
 
 int skippy_index_insert(skippy_index *ix, const skippy_key *ns, const int32_t *tokens, size_t n_tokens,
@@ -192,7 +193,8 @@ typedef struct check_totals {
 } check_totals;
 
 /* Counts the records of one list; 0 where a link, an enum or the owner is wrong, hence *ok. */
-static size_t check_list(const skippy_index *ix, const sk_node *node, const sk_rec *head, int kind, int tier, bool *ok) {
+static size_t check_list(const skippy_index *ix, const sk_node *node, const sk_rec *head, int kind, int tier,
+                         bool *ok) {
     size_t n = 0;
     const sk_rec *prev = NULL;
     for (const sk_rec *r = head; r; prev = r, r = r->next, n++) {

@@ -241,7 +241,7 @@ static sk_node *split_apply(sk_tree_mem *m, attach_plan *p, sk_node *node, size_
     upper->depth = parent->depth + k;
     memcpy(upper->range, node->range, sizeof upper->range);
     parent->child[branch_position(parent, node->edge[0])].to = upper; /* same first token: the order stays */
-    m->edge_tokens -= k; /* counted again in upper */
+    m->edge_tokens -= k;                                              /* counted again in upper */
     sk_tree_release(m, node->edge, node->edge_len * sizeof *node->edge);
     node->edge = p->lower_edge;
     node->edge_len -= k;

@@ -94,11 +94,13 @@ typedef struct sk_cursor {
     size_t matched; /* tokens of the query that matched */
 } sk_cursor;
 
-/* Enters the child that continues with tokens[0]; *k receives how many tokens of its edge match. NULL when there is none. */
+/* Enters the child that continues with tokens[0]; *k receives how many tokens of its edge match. NULL when there is
+ * none. */
 sk_node *sk_node_step(const sk_node *node, const int32_t *tokens, size_t n_tokens, size_t *k);
 sk_cursor sk_tree_find(sk_tree *t, const int32_t *tokens, size_t n_tokens);
 
-/* Puts rec at the path `tokens`, for which `at` is the result of sk_tree_find. False when out of memory: the tree is as before. */
+/* Puts rec at the path `tokens`, for which `at` is the result of sk_tree_find. False when out of memory: the tree is as
+ * before. */
 bool sk_tree_attach(sk_tree_mem *m, sk_cursor at, const int32_t *tokens, size_t n_tokens, sk_rec *rec);
 /* Takes rec out of its node, then removes or merges nodes that nothing needs any more. A merge that gets no memory is
  * left out: the tree is right without it. Returns true when the tree is empty now; *t is the tree then. */

@@ -117,7 +117,8 @@ static void invalid_arguments_are_refused(void **state) {
     assert_int_equal(skippy_policy_record(NULL, 160, out, 4, &n), SKIPPY_E_INVALID);
 }
 
-/* For all small policies: descending, distinct, within range, starting with n, and every recorded length is looked up. */
+/* For all small policies: descending, distinct, within range, starting with n, and every recorded length is looked up.
+ */
 static void every_recorded_length_is_looked_up(void **state) {
     (void)state;
     for (size_t min = 0; min <= 12; min++) {

@@ -267,7 +267,8 @@ int skippy_resident_drop(skippy_resident *r, uint64_t id, enum skippy_evict_reas
     return SKIPPY_OK;
 }
 
-int skippy_resident_charge(skippy_resident *r, uint64_t id, size_t n_tokens, uint64_t cells, uint64_t bytes, double cost) {
+int skippy_resident_charge(skippy_resident *r, uint64_t id, size_t n_tokens, uint64_t cells, uint64_t bytes,
+                           double cost) {
     if (!r || n_tokens == 0 || !cost_valid(cost)) return SKIPPY_E_INVALID;
     slot *s = find(r, id);
     if (!s) return SKIPPY_E_NOT_FOUND;

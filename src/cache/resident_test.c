@@ -28,7 +28,8 @@ typedef struct reservation {
 
 static reservation reserve(skippy_resident *r, uint64_t cells, uint64_t bytes, double cost) {
     reservation v = {0};
-    v.status = skippy_resident_reserve(r, 100, cells, bytes, cost, v.victims, 8, &v.n_victims, &v.reason, &v.id, &v.seq);
+    v.status =
+        skippy_resident_reserve(r, 100, cells, bytes, cost, v.victims, 8, &v.n_victims, &v.reason, &v.id, &v.seq);
     return v;
 }
 

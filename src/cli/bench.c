@@ -69,8 +69,19 @@ static const char HELP[] =
 
 /* Every option: long ones without a letter have a number above all letters. */
 enum option_id {
-    OPT_ONLY = 256, OPT_CHAT, OPT_SOAK, OPT_LLAMA_SERVER, OPT_SKIPPY, OPT_BASELINE_FLAGS, OPT_SKIPPY_FLAGS, OPT_BOTH_FLAGS,
-    OPT_TIMEOUT, OPT_QUICK_CHECK, OPT_JSON, OPT_SEED, OPT_SIZE /* OPT_SIZE + index into SIZES */
+    OPT_ONLY = 256,
+    OPT_CHAT,
+    OPT_SOAK,
+    OPT_LLAMA_SERVER,
+    OPT_SKIPPY,
+    OPT_BASELINE_FLAGS,
+    OPT_SKIPPY_FLAGS,
+    OPT_BOTH_FLAGS,
+    OPT_TIMEOUT,
+    OPT_QUICK_CHECK,
+    OPT_JSON,
+    OPT_SEED,
+    OPT_SIZE /* OPT_SIZE + index into SIZES */
 };
 
 /* Options that set one number of sk_sizes. */
@@ -120,8 +131,8 @@ static bool parse_number(const char *text, unsigned long long min, unsigned long
 static int set_size(const char *name, options *o, size_t index, const char *text) {
     unsigned long long v = 0;
     if (!parse_number(text, SIZES[index].min, MAX_NUMBER, &v)) {
-        fprintf(stderr, "%s: --%s needs a number from %zu to %d, not '%s'.\n", name, SIZES[index].name, SIZES[index].min,
-                MAX_NUMBER, text);
+        fprintf(stderr, "%s: --%s needs a number from %zu to %d, not '%s'.\n", name, SIZES[index].name,
+                SIZES[index].min, MAX_NUMBER, text);
         return EXIT_USAGE;
     }
     *(size_t *)((char *)&o->quick.sizes + SIZES[index].offset) = (size_t)v;
@@ -131,7 +142,10 @@ static int set_size(const char *name, options *o, size_t index, const char *text
 
 static int set_number(const char *name, options *o, int id, const char *text) {
     unsigned long long v = 0;
-    const unsigned long long max = id == OPT_SEED ? UINT32_MAX : id == 't' ? 1024 : id == OPT_TIMEOUT ? 86400 : 100000000;
+    const unsigned long long max = id == OPT_SEED      ? UINT32_MAX
+                                   : id == 't'         ? 1024
+                                   : id == OPT_TIMEOUT ? 86400
+                                                       : 100000000;
     if (!parse_number(text, id == OPT_SEED || id == OPT_SOAK ? 0 : 1, max, &v)) {
         return usage_error(name, "a whole number in range is needed, not", text);
     }

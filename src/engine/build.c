@@ -15,6 +15,7 @@ enum {
     DEFAULT_BATCH = 512,
     DENSE_SEQS = 32,  /* snapshots of attention state cost only bookkeeping, but every id costs a row of logits in llama.cpp */
     MIN_STATE_SEQS = 4,
+    WINDOW_SEQS = 8,  /* fewer detached windows than this are not worth their restrictions */
     MAX_SEQS = 200,   /* llama.cpp's limit is 256 ids, lanes included */
     PROBE_SEQS = 8
 };
@@ -46,10 +47,24 @@ static int check_params(const sk_engine_params *p, sk_err *e) {
     return SKIPPY_OK;
 }
 
+/* llama.cpp gives a window cache n_swa cells per sequence, but never more cells than the context. Where that limit is reached, the
+ * full-size cache costs no more memory, and then any stored length can be reused, not only recorded boundaries. */
+static bool full_window_is_free(const sk_engine_params *p, int32_t n_swa) {
+    return n_swa > 0 && (uint64_t)n_swa * (p->n_lanes + WINDOW_SEQS) + p->n_ubatch >= p->n_ctx;
+}
+
+/* Detached windows share one pool with the lanes' windows and the rows that are being computed. */
+static uint32_t window_seqs(const sk_engine_params *p, int32_t n_swa) {
+    uint64_t lanes = p->n_ubatch + (uint64_t)n_swa * p->n_lanes;
+    uint64_t n = p->n_ctx > lanes ? (p->n_ctx - lanes) / (uint64_t)n_swa : 0;
+    return n < 1 ? 1 : n > 64 ? 64 : (uint32_t)n;
+}
+
 /* How many snapshots the cache may hold: bookkeeping bounds attention state, memory bounds recurrent and window state. */
-static uint32_t derive_seqs(const sk_engine_params *p, const sk_family_policy *policy, uint64_t state_bytes) {
+static uint32_t derive_seqs(const sk_engine_params *p, const sk_family_policy *policy, uint64_t state_bytes, int32_t n_swa) {
     if (p->cache_off || policy->mode == SK_CACHE_DISABLED) return 0;
     if (p->cache_seqs) return p->cache_seqs;
+    if (policy->mode == SK_CACHE_WINDOW_KV) return window_seqs(p, n_swa);
     if (!policy->exact_boundaries || state_bytes == 0) return DENSE_SEQS;
     uint64_t budget = p->cache_bytes;
     if (!budget) {
@@ -95,7 +110,7 @@ static int make_context(sk_engine *en, uint64_t *state_bytes, sk_err *e) {
     sk_context_params cp = context_params(p);
     int rc = sk_context_probe_state_bytes(en->model, &cp, state_bytes, e);
     if (rc) return rc;
-    uint32_t cache_seqs = derive_seqs(p, &en->policy, *state_bytes);
+    uint32_t cache_seqs = derive_seqs(p, &en->policy, *state_bytes, sk_model_get_info(en->model)->n_swa);
     en->first_scratch = p->n_lanes;
     en->n_scratch = sk_engine_bit(en) ? PROBE_SEQS : 0;
     cp.n_seq_max = p->n_lanes + en->n_scratch + cache_seqs;
@@ -216,7 +231,7 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
     pthread_cond_init(&en->erased, NULL);
     fill_defaults(&en->params, sk_model_get_info(m));
     /* bit mode needs window cells in position order, which a detached window cannot give */
-    if (sk_engine_bit(en)) en->params.swa_full = true;
+    if (sk_engine_bit(en) || full_window_is_free(&en->params, sk_model_get_info(m)->n_swa)) en->params.swa_full = true;
     int rc = check_params(&en->params, e);
     if (rc == SKIPPY_OK) rc = decide_family(en);
     if (rc == SKIPPY_OK) rc = make_context(en, &state_bytes, e);

@@ -209,7 +209,7 @@ static void opt_out_neither_reads_nor_records(void **state) {
 static void tenants_and_namespaces_do_not_share(void **state) {
     const kind *k = *state;
     sk_model *m = model_of(k);
-    sk_engine *en = fixture_engine(m, (sk_engine_params){.n_lanes = 2});
+    sk_engine *en = fixture_engine(m, (sk_engine_params){.n_lanes = 2, .n_ctx = 2048});
     int32_t t[N];
     fixture_tokens(m, 9, t, N);
     const struct {

@@ -197,6 +197,7 @@ int sk_reuse_record(sk_reuse *r, const skippy_key *ns, const char *tenant, const
         if (rc == SKIPPY_E_FULL && sk_reuse_evict_one(r, SKIPPY_EVICT_BYTES)) rc = publish(r, &x, lane, &err);
     }
     if (rc) {
+        sk_log(SK_LOG_DEBUG, "a prefix of %zu tokens was not recorded: %s", n, rc == SKIPPY_E_NOMEM ? "out of memory" : err.text);
         skippy_resident_abort(r->resident, x.id);
         entry_free(&x);
     }

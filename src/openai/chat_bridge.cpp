@@ -1,4 +1,7 @@
 // The one C++ file: llama.cpp's chat library has no C interface.
+extern "C" {
+#include "base/err.h"
+}
 #include "openai/chat_bridge.h"
 
 #include <cstdlib>

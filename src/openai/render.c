@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "openai/error.h"
+
 /* Every JSON text that the template needs; freed together. */
 typedef struct chat_texts {
     char *messages, *tools, *callable, *schema, *kwargs;

@@ -30,8 +30,8 @@ static struct llama_context *open_context(const sk_model *m, const sk_bare_param
 }
 
 /* Decodes n tokens from position pos on; the last one gets logits. */
-static int decode(struct llama_context *ctx, struct llama_batch *b, const int32_t *tokens, size_t n, size_t pos, int32_t seq,
-                  sk_err *e) {
+static int decode(struct llama_context *ctx, struct llama_batch *b, const int32_t *tokens, size_t n, size_t pos,
+                  int32_t seq, sk_err *e) {
     for (size_t i = 0; i < n; i++) {
         b->token[i] = tokens[i];
         b->pos[i] = (llama_pos)(pos + i);
@@ -44,7 +44,8 @@ static int decode(struct llama_context *ctx, struct llama_batch *b, const int32_
     return rc == 0 ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_RUNTIME, "llama_decode of %zu tokens returned %d", n, (int)rc);
 }
 
-static int prefill(struct llama_context *ctx, struct llama_batch *b, const int32_t *tokens, size_t n, size_t chunk, sk_err *e) {
+static int prefill(struct llama_context *ctx, struct llama_batch *b, const int32_t *tokens, size_t n, size_t chunk,
+                   sk_err *e) {
     int rc = SKIPPY_OK;
     for (size_t at = 0; rc == SKIPPY_OK && at < n; at += chunk) {
         rc = decode(ctx, b, tokens + at, n - at < chunk ? n - at : chunk, at, SEQ_PREFIX, e);
@@ -66,8 +67,8 @@ static int32_t restore(struct llama_context *ctx, bool recurrent, size_t n_prefi
     return llama_memory_seq_pos_max(mem, SEQ_COPY) == (llama_pos)n_prefix - 1 ? SEQ_COPY : -1;
 }
 
-static int timed_decode(struct llama_context *ctx, struct llama_batch *b, bool recurrent, const int32_t *tokens, size_t n,
-                        size_t n_prefix, double *ms, sk_err *e) {
+static int timed_decode(struct llama_context *ctx, struct llama_batch *b, bool recurrent, const int32_t *tokens,
+                        size_t n, size_t n_prefix, double *ms, sk_err *e) {
     const int32_t seq = restore(ctx, recurrent, n_prefix);
     if (seq < 0) {
         return sk_err_set(e, SKIPPY_E_RUNTIME, "this memory cannot be put back to the end of the prefix");
@@ -82,14 +83,14 @@ static int timed_decode(struct llama_context *ctx, struct llama_batch *b, bool r
     return rc;
 }
 
-int sk_bare_decode(const sk_model *m, const sk_bare_params *p, const int32_t *prefix, size_t n_prefix, const int32_t *suffixes,
-                   size_t n_new, size_t runs, double *ms, sk_err *e) {
+int sk_bare_decode(const sk_model *m, const sk_bare_params *p, const int32_t *prefix, size_t n_prefix,
+                   const int32_t *suffixes, size_t n_new, size_t runs, double *ms, sk_err *e) {
     const struct llama_model *native = sk_model_native(m);
     const bool recurrent = llama_model_is_recurrent(native) || llama_model_is_hybrid(native);
     if (n_prefix == 0 || n_new == 0 || n_new > p->n_batch || p->n_batch > INT32_MAX || n_new >= p->n_ctx ||
         n_prefix >= p->n_ctx - n_new) {
-        return sk_err_set(e, SKIPPY_E_INVALID, "%zu + %zu tokens do not fit a context of %u and a batch of %u", n_prefix, n_new,
-                          p->n_ctx, p->n_batch);
+        return sk_err_set(e, SKIPPY_E_INVALID, "%zu + %zu tokens do not fit a context of %u and a batch of %u",
+                          n_prefix, n_new, p->n_ctx, p->n_batch);
     }
     struct llama_context *ctx = open_context(m, p, e);
     if (!ctx) {

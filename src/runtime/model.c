@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ggml-backend.h>
 #include <llama.h>
 
 #include "runtime/gguf_check.h"
@@ -25,7 +26,9 @@ struct sk_model {
 static void init_once(void) {
     sk_native_log_install();
     llama_backend_init();
-    ggml_backend_load_all(); /* finds nothing more when the backends are linked in */
+    /* Only a build with loadable backends starts without any. Otherwise stay away: it also looks into the working
+     * directory, and a library that lies there is not to be trusted. */
+    if (ggml_backend_reg_count() == 0) ggml_backend_load_all();
 }
 
 void sk_runtime_init(void) {

@@ -211,8 +211,8 @@ static bool add_file_merges(sk_synth_vocab *v) {
 static bool add_missing(sk_synth_vocab *v, const char *const *texts, int32_t type, size_t *next_reserved) {
     for (; *texts; texts++) {
         int64_t at = find(v, *texts);
-        if (at >= 0) {
-            v->types[at] = type;
+        if (at >= 0) { /* the file knows better, unless it takes the token for plain text */
+            if (v->types[at] == LLAMA_TOKEN_TYPE_NORMAL) v->types[at] = type;
             continue;
         }
         while (*next_reserved < v->n && !v->placeholder[*next_reserved]) ++*next_reserved;

@@ -23,7 +23,7 @@ static int start(void **state) {
     (void)state;
     sk_server_params p;
     fixture_params(&p);
-    memset(&in, 0, sizeof in);
+    sk_buf_free(&in);
     fixture_start(&fx, &p, NULL);
     return 0;
 }

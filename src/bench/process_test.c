@@ -1,0 +1,238 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/launch.h"
+#include "bench/process.h"
+
+static char dir[64];
+static char log_path[128];
+
+static int make_dir(void **state) {
+    (void)state;
+    snprintf(dir, sizeof dir, "process-test-XXXXXX");
+    if (!mkdtemp(dir)) {
+        return -1;
+    }
+    snprintf(log_path, sizeof log_path, "%s/log", dir);
+    return 0;
+}
+
+static int drop_dir(void **state) {
+    (void)state;
+    remove(log_path);
+    return rmdir(dir);
+}
+
+static void output_goes_to_the_log_and_its_tail_can_be_read(void **state) {
+    (void)state;
+    const char *argv[] = {"sh", "-c", "echo one; echo two >&2; echo three", NULL};
+    sk_process p;
+    sk_buf tail = {0};
+    int status = -1;
+    assert_int_equal(sk_process_start(&p, argv, NULL, log_path, NULL), SKIPPY_OK);
+    assert_int_equal(sk_process_wait(&p, 10000, &status, NULL), SKIPPY_OK);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(p.pid, 0);
+    sk_process_log_tail(&p, 2, &tail);
+    assert_string_equal(tail.data, "two\nthree\n");
+    sk_buf_clear(&tail);
+    sk_process_log_tail(&p, 100, &tail);
+    assert_string_equal(tail.data, "one\ntwo\nthree\n");
+    sk_buf_free(&tail);
+}
+
+static void a_program_that_is_not_there_is_an_error_in_words(void **state) {
+    (void)state;
+    const char *argv[] = {"./no-such-program", NULL};
+    sk_process p;
+    sk_err e = {0};
+    assert_int_equal(sk_process_start(&p, argv, NULL, log_path, &e), SKIPPY_E_NOT_FOUND);
+    assert_string_equal(e.text, "cannot run './no-such-program': No such file or directory");
+    assert_int_equal(p.pid, 0);
+}
+
+static void a_log_that_cannot_be_written_is_an_error(void **state) {
+    (void)state;
+    const char *argv[] = {"true", NULL};
+    sk_process p;
+    sk_err e = {0};
+    assert_int_equal(sk_process_start(&p, argv, NULL, "no-such-directory/log", &e), SKIPPY_E_IO);
+    assert_non_null(strstr(e.text, "cannot write 'no-such-directory/log'"));
+}
+
+/* True until the process has ended, even if nobody has collected its status yet. */
+static bool runs(pid_t pid) {
+    char path[64];
+    char text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (!f) {
+        return false;
+    }
+    const size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = '\0';
+    const char *name_end = strrchr(text, ')');
+    return name_end && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
+}
+
+static void stop_ends_the_whole_group(void **state) {
+    (void)state;
+    /* The shell's child would outlive a signal to the shell alone. */
+    const char *argv[] = {"sh", "-c", "sleep 1000 & echo $!; wait", NULL};
+    sk_process p;
+    sk_buf text = {0};
+    assert_int_equal(sk_process_start(&p, argv, NULL, log_path, NULL), SKIPPY_OK);
+    while (!text.len) {
+        sk_process_log_tail(&p, 1, &text);
+    }
+    const pid_t inner = (pid_t)atoi(text.data);
+    assert_true(inner > 1);
+    assert_int_equal(kill(inner, 0), 0);
+    assert_true(sk_process_stop(&p, 10000));
+    assert_false(sk_process_alive(&p, NULL));
+    while (runs(inner)) { /* the signal was sent; the test's time limit ends this loop if it was not */
+    }
+    sk_buf_free(&text);
+}
+
+static void a_child_that_ignores_sigterm_is_killed(void **state) {
+    (void)state;
+    const char *argv[] = {"sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done", NULL};
+    sk_process p;
+    sk_buf text = {0};
+    assert_int_equal(sk_process_start(&p, argv, NULL, log_path, NULL), SKIPPY_OK);
+    while (!text.len) {
+        sk_process_log_tail(&p, 1, &text);
+    }
+    assert_false(sk_process_stop(&p, 50));
+    assert_int_equal(p.pid, 0);
+    sk_buf_free(&text);
+}
+
+static void waiting_has_a_deadline(void **state) {
+    (void)state;
+    const char *argv[] = {"sleep", "1000", NULL};
+    sk_process p;
+    assert_int_equal(sk_process_start(&p, argv, NULL, log_path, NULL), SKIPPY_OK);
+    assert_int_equal(sk_process_wait(&p, 20, NULL, NULL), SKIPPY_E_TIMEOUT);
+    assert_true(sk_process_stop(&p, 10000));
+}
+
+static void memory_is_read_from_the_kernels_text(void **state) {
+    (void)state;
+    sk_process_memory m;
+    sk_process_memory_parse("Name:\tx\nVmPeak:\t   99 kB\nVmHWM:\t   1234 kB\nVmRSS:\t   1000 kB\nRssAnon:\t  600 kB\n"
+                            "RssFile:\t  390 kB\nRssShmem:\t  10 kB\n",
+                            &m);
+    assert_int_equal(m.peak_rss, 1234);
+    assert_int_equal(m.rss, 1000);
+    assert_int_equal(m.anon, 600);
+    assert_int_equal(m.file, 390);
+    assert_int_equal(m.shmem, 10);
+    sk_process_memory_parse("", &m);
+    assert_int_equal(m.peak_rss, 0);
+    const sk_process self = {.pid = getpid()};
+    assert_int_equal(sk_process_memory_read(&self, &m), SKIPPY_OK);
+    assert_true(m.rss > 0 && m.peak_rss >= m.rss);
+    const sk_process none = {0};
+    assert_int_equal(sk_process_memory_read(&none, &m), SKIPPY_E_NOT_FOUND);
+}
+
+static void a_server_that_ends_at_once_shows_its_last_words(void **state) {
+    (void)state;
+    const sk_launch l = {.program = "sh",
+                         .subcommand = "no-such-script",
+                         .model = "m.gguf",
+                         .n_ctx = 512,
+                         .threads = 2,
+                         .lanes = 3,
+                         .flags = {NULL, " --one  two "},
+                         .ready_timeout_ms = 10000};
+    sk_process p;
+    sk_buf command = {0};
+    sk_err e = {0};
+    char want[256];
+    uint16_t port = 0;
+    assert_int_equal(sk_launch_server(&l, log_path, &p, &port, &command, &e), SKIPPY_E_RUNTIME);
+    assert_non_null(strstr(e.text, "'sh' ended before it was ready; its last words: "));
+    assert_non_null(strstr(e.text, "no-such-script"));
+    snprintf(want, sizeof want, "sh no-such-script -m m.gguf -c 512 -t 2 -np 3 --host 127.0.0.1 --port %u --one two",
+             (unsigned)port);
+    assert_string_equal(command.data, want);
+    assert_int_equal(p.pid, 0);
+    sk_buf_free(&command);
+}
+
+static void a_server_that_never_answers_is_ended_after_its_time(void **state) {
+    (void)state;
+    char script[160];
+    snprintf(script, sizeof script, "%s/server", dir);
+    FILE *f = fopen(script, "we");
+    assert_non_null(f);
+    fputs("#!/bin/sh\nexec sleep 1000\n", f);
+    fclose(f);
+    const sk_launch l = {.program = "sh",
+                         .subcommand = script,
+                         .model = "m",
+                         .n_ctx = 1,
+                         .threads = 1,
+                         .lanes = 1,
+                         .ready_timeout_ms = 60};
+    sk_process p;
+    sk_buf command = {0};
+    sk_err e = {0};
+    uint16_t port = 0;
+    assert_int_equal(sk_launch_server(&l, log_path, &p, &port, &command, &e), SKIPPY_E_TIMEOUT);
+    assert_int_equal(p.pid, 0);
+    remove(script);
+    sk_buf_free(&command);
+}
+
+static void too_many_flags_are_refused(void **state) {
+    (void)state;
+    char flags[1024] = "";
+    for (size_t i = 0; i < 200; i++) {
+        strcat(flags, "-x ");
+    }
+    const sk_launch l = {.program = "true",
+                         .model = "m",
+                         .n_ctx = 1,
+                         .threads = 1,
+                         .lanes = 1,
+                         .flags = {flags, NULL},
+                         .ready_timeout_ms = 60};
+    sk_process p;
+    sk_buf command = {0};
+    sk_err e = {0};
+    uint16_t port = 0;
+    assert_int_equal(sk_launch_server(&l, log_path, &p, &port, &command, &e), SKIPPY_E_INVALID);
+    sk_buf_free(&command);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(output_goes_to_the_log_and_its_tail_can_be_read),
+        cmocka_unit_test(a_program_that_is_not_there_is_an_error_in_words),
+        cmocka_unit_test(a_log_that_cannot_be_written_is_an_error),
+        cmocka_unit_test(stop_ends_the_whole_group),
+        cmocka_unit_test(a_child_that_ignores_sigterm_is_killed),
+        cmocka_unit_test(waiting_has_a_deadline),
+        cmocka_unit_test(memory_is_read_from_the_kernels_text),
+        cmocka_unit_test(a_server_that_ends_at_once_shows_its_last_words),
+        cmocka_unit_test(a_server_that_never_answers_is_ended_after_its_time),
+        cmocka_unit_test(too_many_flags_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_dir, drop_dir);
+}
