@@ -105,6 +105,6 @@ install: build ## Install below PREFIX (/usr/local), DESTDIR in front
 
 .PHONY: clean
 clean: ## Remove build folders (the llama.cpp build in the cache stays)
-	@rm -rf build build-cache build-asan build-tsan build-fuzz build-lint build-ci
+	@rm -rf build build-*
 
 comma := ,

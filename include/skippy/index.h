@@ -66,9 +66,16 @@ SKIPPY_API void skippy_index_destroy(skippy_index *ix);
  * changed). */
 SKIPPY_API int skippy_index_insert(skippy_index *ix, const skippy_key *ns, const int32_t *tokens, size_t n_tokens,
                                    const skippy_residency *r);
-/* Removes by id; empty nodes are merged and empty namespaces dropped. SKIPPY_E_NOT_FOUND. */
+/* Removes by id; nodes that nothing needs any more are merged, empty namespaces dropped. Never fails for lack of
+ * memory: a merge that gets none is left out, which costs a node and changes no answer. Errors: SKIPPY_E_NOT_FOUND,
+ * SKIPPY_E_INVALID. */
 SKIPPY_API int skippy_index_remove(skippy_index *ix, uint64_t id);
-/* Longest usable match. No allocation, O(n_tokens + depth). limit: lengths above it are not usable (pass n_tokens). */
+/* Longest usable match, for each tier. No allocation, O(n_tokens + depth).
+ * limit: longer lengths are not usable (pass n_tokens for none): it cuts RANGE state and hides EXACT state that ends
+ * beyond it. It does not touch terminal_id and common.
+ * Among states of one tier that are usable at the same length, one whose path ends exactly there is preferred, the
+ * newest of them; else it is any RANGE state that runs through that point (which one depends on the order of earlier
+ * calls). An unknown namespace is an empty match. Errors: SKIPPY_E_INVALID. */
 SKIPPY_API int skippy_index_match(const skippy_index *ix, const skippy_key *ns, const int32_t *tokens, size_t n_tokens,
                                   size_t limit, skippy_match *out);
 /* Path length of an id, 0 when unknown. */

@@ -61,6 +61,8 @@ typedef struct skippy_resident_stats {
 
 typedef struct skippy_resident skippy_resident;
 
+/* All memory is allocated here, for n_seq_ids entries. alloc NULL = malloc.
+ * Errors: SKIPPY_E_INVALID (negative or overflowing sequence ids), SKIPPY_E_NOMEM. */
 SKIPPY_API int skippy_resident_create(const skippy_allocator *alloc, const skippy_resident_limits *limits,
                                       skippy_resident **out);
 SKIPPY_API void skippy_resident_destroy(skippy_resident *r);
@@ -86,6 +88,8 @@ SKIPPY_API int skippy_resident_abort(skippy_resident *r, uint64_t id);
 
 /* Pins an entry, counts a hit and refreshes its recency. */
 SKIPPY_API int skippy_resident_lease(skippy_resident *r, uint64_t id);
+/* Ends one lease and refreshes recency: the entry was in use until now. Errors: SKIPPY_E_NOT_FOUND, SKIPPY_E_INVALID
+ * (not leased). */
 SKIPPY_API int skippy_resident_release(skippy_resident *r, uint64_t id);
 /* Removes an entry after its native state is gone. Errors: SKIPPY_E_NOT_FOUND, SKIPPY_E_BUSY (leased). */
 SKIPPY_API int skippy_resident_drop(skippy_resident *r, uint64_t id, enum skippy_evict_reason reason);

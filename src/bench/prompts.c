@@ -14,7 +14,7 @@ static const char *const words[] = {
     "look",  "for",  "it",    "but",  "did",  "not",  "find",  "any",  "x",    "b",    "c",    "k",
 };
 
-enum { MAX_TRIES = 400, MIN_TOKENS = 8 };
+enum { MAX_TRIES = 400, MIN_TOKENS = 8, STUCK_AFTER = 12 };
 
 typedef struct token_list {
     int32_t *ids;
@@ -88,19 +88,41 @@ static void cut(sk_buf *b, size_t len) {
     }
 }
 
-/* Grows out to exactly `want` tokens. Words are added a quarter of the missing tokens at a time, since a word may be
- * several tokens; near the end they are added singly, and one that overshoots is replaced by another. */
+/* Forgets the last word, but nothing before `floor`. */
+static void cut_word(sk_buf *b, size_t floor) {
+    size_t len = b->len;
+    while (len > floor && b->data[len - 1] != ' ') {
+        len--;
+    }
+    cut(b, len > floor ? len - 1 : floor);
+}
+
+/* Grows out to exactly `want` tokens and never cuts below the text that it begins with. Words are added many at a time,
+ * half as many after they overshot; a single word that overshoots is replaced by another, and where none fits (a byte
+ * tokenizer with one token to go: a word is a space and a letter) the word before goes too. */
 static int grow(sk_prompts *p, sk_words *w, size_t want, sk_buf *out, token_list *t, sk_err *e) {
+    const size_t floor = out->len;
+    size_t step = want;
+    size_t misses = 0;
     int rc = tokenize(p, out, t, e);
     for (int tries = 0; rc == SKIPPY_OK && t->n != want && tries < MAX_TRIES; tries++) {
         const size_t keep = out->len;
-        const size_t have = t->n;
-        add_words(w, have + 8 < want ? (want - have) / 4 : 1, out);
+        const size_t most = want > t->n ? (want - t->n + 3) / 4 : 1;
+        step = step < most ? step : most;
+        add_words(w, step, out);
         rc = tokenize(p, out, t, e);
-        if (rc == SKIPPY_OK && t->n > want) {
-            cut(out, keep);
-            rc = tokenize(p, out, t, e);
+        if (rc != SKIPPY_OK || t->n <= want) {
+            misses = 0;
+            continue;
         }
+        cut(out, keep);
+        misses++;
+        if (step > 1) {
+            step /= 2;
+        } else if (misses % STUCK_AFTER == 0) {
+            cut_word(out, floor);
+        }
+        rc = tokenize(p, out, t, e);
     }
     if (rc == SKIPPY_OK && t->n != want) {
         return sk_err_set(e, SKIPPY_E_UNSUPPORTED,

@@ -81,6 +81,36 @@ static void a_text_has_exactly_the_wanted_tokens(void **state) {
     }
 }
 
+/* One token for each byte. */
+static int byte_tokenize(void *ud, const char *text, size_t len, int32_t **ids, size_t *n, sk_err *e) {
+    (void)ud, (void)e;
+    *ids = calloc(len + 1, sizeof **ids);
+    assert_non_null(*ids);
+    for (size_t i = 0; i < len; i++) {
+        (*ids)[i] = text[i];
+    }
+    *n = len;
+    return SKIPPY_OK;
+}
+
+static void a_byte_tokenizer_gets_exact_sizes_too(void **state) {
+    (void)state;
+    for (size_t n = 8; n < 120; n++) {
+        sk_prompts p;
+        sk_buf base = {0};
+        sk_buf text = {0};
+        sk_err e = {0};
+        sk_prompts_init(&p, byte_tokenize, NULL);
+        assert_int_equal(sk_prompts_text(&p, 1000 + n, n, &base, &e), SKIPPY_OK);
+        assert_int_equal(base.len, n);
+        assert_int_equal(sk_prompts_extend(&p, n, base.data, 16, &text, &e), SKIPPY_OK);
+        assert_int_equal(text.len, n + 16);
+        assert_memory_equal(text.data, base.data, n);
+        sk_buf_free(&base);
+        sk_buf_free(&text);
+    }
+}
+
 static void equal_seeds_make_equal_texts_and_digests(void **state) {
     (void)state;
     uint8_t digest[3][SK_HASH_BYTES];
@@ -184,6 +214,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_word_generator_is_deterministic),
         cmocka_unit_test(a_text_has_exactly_the_wanted_tokens),
+        cmocka_unit_test(a_byte_tokenizer_gets_exact_sizes_too),
         cmocka_unit_test(equal_seeds_make_equal_texts_and_digests),
         cmocka_unit_test(another_tokenization_of_the_same_text_changes_the_digest),
         cmocka_unit_test(an_extension_keeps_the_tokens_of_its_base),

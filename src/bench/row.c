@@ -80,7 +80,9 @@ int sk_row_make(const sk_report *r, const sk_result *res, size_t i, sk_row_view 
         if (v == 0) {
             out->base = cell;
         }
-        if (rc == SKIPPY_OK && cell.measured && (!out->best.measured || cell.ms.p50 < out->best.ms.p50)) {
+        /* A run that broke off is no competitor for "best". */
+        if (rc == SKIPPY_OK && cell.measured && res->m[v].error.code == SKIPPY_OK &&
+            (!out->best.measured || cell.ms.p50 < out->best.ms.p50)) {
             out->best = cell;
         }
     }

@@ -118,7 +118,7 @@ static entry *entry_new(skippy_activation_cache *c, const char *id, const skippy
                         const skippy_activation_frame *frame) {
     size_t id_size = strlen(id) + 1;
     if (frame->bytes > SIZE_MAX - sizeof(entry) - id_size) return NULL;
-    entry *e = c->alloc.alloc(c->alloc.ud, sizeof *e + frame->bytes + id_size);
+    entry *e = sk_mem_alloc_raw(&c->alloc, sizeof *e + frame->bytes + id_size);
     if (!e) return NULL;
     memset(e, 0, sizeof *e);
     e->prefix_key = *key;

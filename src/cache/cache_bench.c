@@ -94,8 +94,8 @@ static void measure(report *r, const options *o, const char *shape, const char *
         ns[i] = sk_now_ns() - start;
     }
     qsort(ns, o->repetitions, sizeof *ns, by_value);
-    r->rows[r->n++] = (row){shape, name, (double)ns[o->repetitions / 2] / 1e3,
-                            (double)ns[(o->repetitions * 95 + 99) / 100 - 1] / 1e3, allocations - before};
+    size_t middle = o->repetitions / 2, late = (o->repetitions * 95 + 99) / 100 - 1;
+    r->rows[r->n++] = (row){shape, name, (double)ns[middle] / 1e3, (double)ns[late] / 1e3, allocations - before};
     free(ns);
 }
 

@@ -65,7 +65,7 @@ static void take_identity(input *in, made *m) {
     id->runtime_abi = take_text(in, m);
     id->kv_type_k = take_text(in, m);
     id->kv_type_v = take_text(in, m);
-    id->flash_attn = (int8_t)take_u8(in);
+    id->flash_attn = take_u8(in) - 128;
     id->kv_unified = take_u8(in) & 1;
     id->swa_full = take_u8(in) & 1;
     id->kv_layout = take_text(in, m);

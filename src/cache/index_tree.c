@@ -79,8 +79,14 @@ bool sk_node_has_records(const sk_node *node) {
 
 /* ---- nodes and branches ---- */
 
+static int32_t *edge_new(sk_tree_mem *m, size_t n) {
+    int32_t *edge = sk_mem_alloc_raw(&m->alloc, n * sizeof *edge);
+    if (edge) m->bytes += n * sizeof *edge;
+    return edge;
+}
+
 static int32_t *edge_copy(sk_tree_mem *m, const int32_t *tokens, size_t n) {
-    int32_t *edge = sk_tree_alloc(m, n * sizeof *edge);
+    int32_t *edge = edge_new(m, n);
     if (edge) memcpy(edge, tokens, n * sizeof *edge);
     return edge;
 }
@@ -273,7 +279,7 @@ bool sk_tree_attach(sk_tree_mem *m, sk_cursor at, const int32_t *tokens, size_t 
 static void merge_into_child(sk_tree_mem *m, sk_node *node) {
     sk_node *child = node->child[0].to, *parent = node->parent;
     size_t joined_len = node->edge_len + child->edge_len;
-    int32_t *joined = sk_tree_alloc(m, joined_len * sizeof *joined);
+    int32_t *joined = edge_new(m, joined_len);
     if (!joined) return;
     memcpy(joined, node->edge, node->edge_len * sizeof *joined);
     memcpy(joined + node->edge_len, child->edge, child->edge_len * sizeof *joined);

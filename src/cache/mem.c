@@ -28,6 +28,10 @@ void *sk_mem_alloc(const skippy_allocator *a, size_t size) {
     return block;
 }
 
+void *sk_mem_alloc_raw(const skippy_allocator *a, size_t size) {
+    return a->alloc(a->ud, size);
+}
+
 void sk_mem_release(const skippy_allocator *a, void *block) {
     if (block) a->release(a->ud, block);
 }

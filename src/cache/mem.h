@@ -14,6 +14,8 @@ bool sk_mem_hooks_valid(const skippy_allocator *hooks);
 
 /* Zero-filled memory of `size` > 0 bytes, NULL when the hook has none. */
 void *sk_mem_alloc(const skippy_allocator *a, size_t size);
+/* The same without the zeroes, for memory that is filled at once. */
+void *sk_mem_alloc_raw(const skippy_allocator *a, size_t size);
 /* block may be NULL. */
 void sk_mem_release(const skippy_allocator *a, void *block);
 

@@ -5,8 +5,8 @@
 
 #include "cache/mem.h"
 
-/* One slot per sequence id; an entry's id is serial * n_slots + slot, so it rises with time and finds its slot without
- * a search. */
+/* One slot per sequence id; an entry's id is serial * id_stride + slot, so it rises with time and finds its slot
+ * without a search. */
 typedef struct slot {
     skippy_resident_entry e; /* e.id 0: free */
     size_t victim;           /* rank among the victims of the open reservation, from 1; 0: not one of them */
@@ -20,6 +20,7 @@ struct skippy_resident {
     skippy_resident_stats stats; /* entries, tokens, cells, bytes and counters are kept; the rest is derived */
     skippy_resident_entry open;  /* the open reservation; id 0: none */
     size_t n_slots;
+    size_t id_stride; /* n_slots, at least 1 */
     slot slots[];
 };
 
@@ -37,6 +38,7 @@ int skippy_resident_create(const skippy_allocator *alloc, const skippy_resident_
     r->alloc = a;
     r->limits = *limits;
     r->n_slots = n;
+    r->id_stride = n ? n : 1;
     *out = r;
     return SKIPPY_OK;
 }
@@ -47,9 +49,13 @@ void skippy_resident_destroy(skippy_resident *r) {
     sk_mem_release(&a, r);
 }
 
+static size_t slot_of(const skippy_resident *r, uint64_t id) {
+    return (size_t)(id % r->id_stride);
+}
+
 static slot *find(skippy_resident *r, uint64_t id) {
     if (id == 0 || r->n_slots == 0) return NULL;
-    slot *s = &r->slots[id % r->n_slots];
+    slot *s = &r->slots[slot_of(r, id)];
     return s->e.id == id ? s : NULL;
 }
 
@@ -166,7 +172,7 @@ static bool cost_valid(double cost) {
 static size_t free_slot(const skippy_resident *r, uint64_t first_victim) {
     for (size_t i = 0; i < r->n_slots; i++)
         if (!r->slots[i].e.id) return i;
-    return (size_t)(first_victim % r->n_slots);
+    return slot_of(r, first_victim);
 }
 
 int skippy_resident_reserve(skippy_resident *r, size_t n_tokens, uint64_t cells, uint64_t bytes, double cost,
@@ -196,7 +202,7 @@ int skippy_resident_reserve(skippy_resident *r, size_t n_tokens, uint64_t cells,
     }
     size_t at = free_slot(r, *n_victims ? victims[0] : 0);
     *reason = asked;
-    r->open = (skippy_resident_entry){.id = ++r->serial * r->n_slots + at,
+    r->open = (skippy_resident_entry){.id = ++r->serial * r->id_stride + at,
                                       .seq_id = r->limits.first_seq_id + (int32_t)at,
                                       .n_tokens = n_tokens,
                                       .cells = cells,
@@ -211,7 +217,7 @@ int skippy_resident_commit(skippy_resident *r, uint64_t id) {
     if (!r || id == 0 || r->open.id != id) return SKIPPY_E_INVALID;
     for (size_t i = 0; i < r->n_slots; i++)
         if (r->slots[i].victim) return SKIPPY_E_BUSY;
-    slot *s = &r->slots[id % r->n_slots];
+    slot *s = &r->slots[slot_of(r, id)];
     s->e = r->open;
     s->e.last_use = ++r->clock;
     r->stats.entries++;
@@ -288,8 +294,8 @@ int skippy_resident_charge(skippy_resident *r, uint64_t id, size_t n_tokens, uin
 
 int skippy_resident_get(const skippy_resident *r, uint64_t id, skippy_resident_entry *out) {
     if (!r || !out) return SKIPPY_E_INVALID;
-    if (id == 0 || r->n_slots == 0 || r->slots[id % r->n_slots].e.id != id) return SKIPPY_E_NOT_FOUND;
-    *out = r->slots[id % r->n_slots].e;
+    if (id == 0 || r->n_slots == 0 || r->slots[slot_of(r, id)].e.id != id) return SKIPPY_E_NOT_FOUND;
+    *out = r->slots[slot_of(r, id)].e;
     return SKIPPY_OK;
 }
 
@@ -325,6 +331,6 @@ void skippy_resident_get_stats(const skippy_resident *r, skippy_resident_stats *
     out->leased = 0;
     for (size_t i = 0; i < r->n_slots; i++) out->leased += r->slots[i].e.leases > 0;
     /* The open reservation holds a sequence id of its own unless it waits for a victim's. */
-    bool reserved = r->open.id && !r->slots[r->open.id % r->n_slots].e.id;
+    bool reserved = r->open.id && !r->slots[slot_of(r, r->open.id)].e.id;
     out->free_seq_ids = r->n_slots - r->stats.entries - reserved;
 }

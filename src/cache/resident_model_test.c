@@ -55,7 +55,7 @@ static void drop(model *m, uint64_t id, enum skippy_evict_reason reason) {
 
 /* Victims are unleased and distinct, their going makes room, and none of them could stay. */
 static void check_victims(model *m, const uint64_t *victims, size_t n, uint64_t cells, uint64_t bytes) {
-    bool keep[SEQ_IDS];
+    bool keep[SEQ_IDS] = {false};
     for (size_t i = 0; i < m->n; i++) keep[i] = true;
     for (size_t i = 0; i < n; i++) {
         skippy_resident_entry *e = by_id(m, victims[i]);
@@ -74,7 +74,7 @@ static void check_victims(model *m, const uint64_t *victims, size_t n, uint64_t 
 }
 
 static void check_refusal(const model *m, int status, uint64_t cells, uint64_t bytes) {
-    bool leased[SEQ_IDS];
+    bool leased[SEQ_IDS] = {false};
     for (size_t i = 0; i < m->n; i++) leased[i] = m->list[i].leases > 0;
     int expected = SKIPPY_OK;
     if (!fits(1, cells, bytes))

@@ -69,22 +69,27 @@ int sk_args_next(sk_args *a, sk_err *e) {
     return d->id;
 }
 
-static bool number(const sk_args *a, int64_t min, uint64_t max, bool negative_ok, int64_t *as_signed, uint64_t *as_unsigned,
-                   sk_err *e) {
+static bool number(const sk_args *a, int64_t min, uint64_t max, bool negative_ok, int64_t *as_signed,
+                   uint64_t *as_unsigned, sk_err *e) {
     const char *text = a->value;
     char *end = NULL;
     errno = 0;
     bool negative = text[0] == '-';
-    if (negative) *as_signed = strtoll(text, &end, 10);
-    else *as_unsigned = strtoull(text, &end, 10);
+    if (negative)
+        *as_signed = strtoll(text, &end, 10);
+    else
+        *as_unsigned = strtoull(text, &end, 10);
     bool digits = text[negative] >= '0' && text[negative] <= '9'; /* strtoull accepts blanks and signs */
     bool ok = digits && *end == '\0' && errno == 0 && (!negative || negative_ok);
-    if (ok && negative) ok = *as_signed >= min;
-    else if (ok) ok = *as_unsigned <= max && (min <= 0 || *as_unsigned >= (uint64_t)min);
+    if (ok && negative)
+        ok = *as_signed >= min;
+    else if (ok)
+        ok = *as_unsigned <= max && (min <= 0 || *as_unsigned >= (uint64_t)min);
     if (!ok)
         sk_err_set(e, SKIPPY_E_INVALID, "%s needs a whole number from %lld to %llu, not '%s'", a->name, (long long)min,
                    (unsigned long long)max, text);
-    else if (!negative && *as_unsigned <= INT64_MAX) *as_signed = (int64_t)*as_unsigned;
+    else if (!negative && *as_unsigned <= INT64_MAX)
+        *as_signed = (int64_t)*as_unsigned;
     return ok;
 }
 
@@ -131,8 +136,10 @@ void sk_args_help(const sk_arg_def *defs, size_t n, FILE *out) {
         }
         left[at] = '\0';
         int width = fprintf(out, defs[i].value ? "  %s %s" : "  %s", left, defs[i].value);
-        if (width >= COLUMN) fprintf(out, "\n%*s", COLUMN, "");
-        else fprintf(out, "%*s", COLUMN - width, "");
+        if (width >= COLUMN)
+            fprintf(out, "\n%*s", COLUMN, "");
+        else
+            fprintf(out, "%*s", COLUMN - width, "");
         for (const char *p = defs[i].help; *p; p++) {
             fputc(*p, out);
             if (*p == '\n') fprintf(out, "%*s", COLUMN, "");

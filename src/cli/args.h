@@ -1,5 +1,5 @@
-/* Command-line options of llama-server's style: one or several names each, single-dash names of several letters ("-np"),
- * values as "--name value" or "--name=value". getopt cannot do this: it reads "-np" as -n -p. */
+/* Command-line options of llama-server's style: one or several names each, single-dash names of several letters
+ * ("-np"), values as "--name value" or "--name=value". getopt cannot do this: it reads "-np" as -n -p. */
 #ifndef SKIPPY_CLI_ARGS_H
 #define SKIPPY_CLI_ARGS_H
 
@@ -34,7 +34,8 @@ typedef struct sk_args {
 /* The next option's id, 0 at the end, -1 with words in *e (unknown option, missing or wrong value, stray argument). */
 int sk_args_next(sk_args *a, sk_err *e);
 
-/* Values of the current option. False with words that name option and value in *e when it is not a number or out of range. */
+/* Values of the current option. False with words that name option and value in *e when it is not a number or out of
+ * range. */
 bool sk_args_u64(const sk_args *a, uint64_t min, uint64_t max, uint64_t *out, sk_err *e);
 bool sk_args_u32(const sk_args *a, uint32_t min, uint32_t max, uint32_t *out, sk_err *e);
 bool sk_args_i32(const sk_args *a, int32_t min, int32_t max, int32_t *out, sk_err *e);

@@ -60,7 +60,8 @@ static void print_json(void) {
 }
 
 static void print_help(void) {
-    puts("Usage: skippy families [--json]\n\nLists the model families that are known and what the cache reuses for each.\n");
+    puts(
+        "Usage: skippy families [--json]\n\nLists the model families that are known and what the cache reuses for each.\n");
     sk_args_help(defs, N_DEFS, stdout);
 }
 
@@ -79,7 +80,9 @@ int sk_cli_families(int argc, char **argv) {
         }
         json = true;
     }
-    if (json) print_json();
-    else print_table();
+    if (json)
+        print_json();
+    else
+        print_table();
     return 0;
 }

@@ -5,7 +5,8 @@ enum { WIDTH = 40, STEP = 10 };
 static void draw(const sk_load_bar *b, int percent) {
     static const char full[] = "########################################";
     int filled = percent * WIDTH / 100;
-    fprintf(b->out, "\r%s [%.*s%*s] %3d %%%s", b->what, filled, full, WIDTH - filled, "", percent, percent == 100 ? "\n" : "");
+    fprintf(b->out, "\r%s [%.*s%*s] %3d %%%s", b->what, filled, full, WIDTH - filled, "", percent,
+            percent == 100 ? "\n" : "");
 }
 
 void sk_load_bar_show(sk_load_bar *b, float fraction) {
@@ -13,7 +14,9 @@ void sk_load_bar_show(sk_load_bar *b, float fraction) {
     if (!b->tty) percent -= percent % STEP;
     if (percent <= b->shown) return;
     b->shown = percent;
-    if (b->tty) draw(b, percent);
-    else fprintf(b->out, "%s: %d %%\n", b->what, percent);
+    if (b->tty)
+        draw(b, percent);
+    else
+        fprintf(b->out, "%s: %d %%\n", b->what, percent);
     fflush(b->out);
 }

@@ -14,7 +14,8 @@ static const struct command {
     const char *name, *full_name, *help;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"serve", "skippy serve", "serve a GGUF over HTTP (OpenAI and llama-server endpoints) with the exact prefix cache", sk_cli_serve},
+    {"serve", "skippy serve", "serve a GGUF over HTTP (OpenAI and llama-server endpoints) with the exact prefix cache",
+     sk_cli_serve},
     {"bench", "skippy bench", "measure against llama-server, both over HTTP", sk_cli_bench},
     {"synth", "skippy synth", "write a model with random weights, for tests and measurements", sk_cli_synth},
     {"families", "skippy families", "list model families and what the cache reuses for each", sk_cli_families},

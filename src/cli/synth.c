@@ -160,12 +160,15 @@ static char scratch[2][PATH_MAX];
 /* While writing, the progress function stops the work and the library cleans up. The quantiser cannot be stopped from
  * within, so there the scratch files are removed here and the process ends (unlink and _exit are allowed in handlers).
  */
-static void on_signal(int signo) {
-    stop_asked = 1;
-    if (!quantising) return;
+static void end_now(int signo) {
     unlink(scratch[0]);
     unlink(scratch[1]);
     _exit(128 + signo);
+}
+
+static void on_signal(int signo) {
+    stop_asked = signo;
+    if (quantising) end_now(signo);
 }
 
 static void catch_signals(const char *out) {
@@ -199,6 +202,7 @@ static bool on_progress(void *ud, enum sk_synth_phase phase, uint64_t done, uint
     meter *m = ud;
     const char *what = phase == SK_SYNTH_WRITE ? "writing" : "quantising";
     quantising = phase == SK_SYNTH_QUANTISE;
+    if (quantising && stop_asked) end_now(stop_asked); /* the signal came between the two phases */
     int percent = total ? (int)(100.0 * (double)done / (double)total) : 100;
     if (m->phase != phase) *m = (meter){.tty = m->tty, .shown = -1, .phase = phase};
     if (percent > m->shown && (m->tty || percent / 10 > m->shown / 10 || m->shown < 0)) {

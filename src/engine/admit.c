@@ -54,7 +54,8 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
     l->n_splits = 0;
     l->out_row = -1;
     l->last_use = ++en->clock;
-    keep = keep && may_reuse(en, j) && l->n > 0;
+    /* Where prompts are cut at absolute multiples, a prompt would compute generated text another way than generation did. */
+    keep = keep && may_reuse(en, j) && l->n > 0 && en->reuse.align == 1;
     if (keep) {
         sk_reuse_record(&en->reuse, &j->ns, j->tenant, j->tokens, l->n, l->id);
         l->kept = j->tokens;
@@ -70,7 +71,8 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
 
 /* Usable tokens of a lane's sequence for a prompt: with exact boundaries only the very end of it counts. */
 static size_t usable(const sk_engine *en, size_t common, size_t n_held) {
-    return en->reuse.exact ? (common == n_held ? n_held : 0) : common;
+    if (!en->reuse.exact) return common;
+    return common == n_held && n_held % en->reuse.align == 0 ? n_held : 0;
 }
 
 /* Without stored logits for the whole prompt at least one token has to be computed. */
@@ -113,6 +115,10 @@ static void find_start(sk_engine *en, sk_job *j, start *s) {
 
 /* ---- waiting for a running request ---- */
 
+static size_t align_down(const sk_engine *en, size_t n) {
+    return n - n % en->reuse.align;
+}
+
 static bool add_split(sk_lane *l, size_t at) {
     if (at == 0 || at > UINT32_MAX || at <= l->n) return false;
     uint32_t i = 0;
@@ -133,6 +139,7 @@ static bool worth_waiting(sk_engine *en, const sk_job *j, const start *s) {
         size_t common = common_prefix(l->job->tokens, l->job->n_tokens, j->tokens, j->n_tokens);
         bool whole = common == j->n_tokens && common == l->job->n_tokens; /* its terminal logits will be stored */
         if (!whole && common == j->n_tokens) common--;
+        if (!whole) common = align_down(en, common);
         if (common <= l->n || common < s->length + MIN_GAIN) continue;
         if (en->reuse.exact && !whole && !add_split(l, common)) continue;
         return true;
@@ -223,18 +230,18 @@ static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const start 
     l->n_splits = 0;
     if (!en->reuse.exact || !may_reuse(en, j)) return;
     for (size_t i = 0; i < j->n_bounds; i++)
-        if (j->bounds[i] >= en->reuse.min_tokens) add_split(l, j->bounds[i]);
+        if (j->bounds[i] >= en->reuse.min_tokens) add_split(l, align_down(en, j->bounds[i]));
     if (j->n_bounds == 0) {
         /* raw prompt: sparse ladder */
         const skippy_policy ladder = {.min_tokens = 64, .stride_tokens = 32, .record_limit = 4};
         size_t rung[8], n = 0;
         if (skippy_policy_record(&ladder, j->n_prompt, rung, 8, &n) == SKIPPY_OK)
             for (size_t i = 0; i < n; i++)
-                if (rung[i] > s->length + MIN_GAIN) add_split(l, rung[i]);
+                if (rung[i] > s->length + MIN_GAIN) add_split(l, align_down(en, rung[i]));
     }
     /* learned boundary: this prompt left a stored one here, so the next is likely to do so too */
-    if (s->common > s->length + MIN_GAIN && s->common < j->n_tokens) add_split(l, s->common);
-    add_split(l, j->n_prompt);
+    if (s->common > s->length + MIN_GAIN && s->common < j->n_tokens) add_split(l, align_down(en, s->common));
+    add_split(l, j->n_prompt); /* its terminal logits make an exact repeat of it a hit whatever the alignment */
 }
 
 static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {

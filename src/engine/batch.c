@@ -66,44 +66,52 @@ static void fill_with_prompts(sk_engine *en, uint32_t budget) {
     }
 }
 
-/* Bit mode: pads the batch, and the set of rows that want logits, to the row class. The dummy rows come last, so the real rows
- * get their cells first. */
-static void pad_rows(sk_engine *en) {
-    uint32_t pad = sk_row_class_pad(&en->rows, en->n_rows), outputs = 0;
-    bool own_seq = sk_context_get_info(en->ctx)->recurrent; /* equal pieces need one sequence per dummy */
-    for (uint32_t i = 0; i < pad; i++) add_row(en, en->first_scratch + (own_seq ? i : 0), 0, false);
-    en->st.pad_rows += pad;
-    for (uint32_t i = 0; i < en->n_rows; i++) outputs += en->batch[i].output;
-    if (outputs == 0) return;
-    outputs = sk_row_class_pad(&en->rows, outputs);
-    for (uint32_t i = en->n_rows; i-- > 0 && outputs > 0;) {
-        if (en->batch[i].output) continue;
-        en->batch[i].output = true;
-        outputs--;
-    }
-}
-
 static bool any_in(const sk_engine *en, enum sk_lane_state state) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++)
         if (en->lanes[i].state == state) return true;
     return false;
 }
 
-/* Bit mode with recurrent memory: whole multiples of the class alone, the rest one row at a time beside the generating lanes. */
-static void compose_bit_recurrent(sk_engine *en, uint32_t budget) {
+/* Bit mode with recurrent memory: rows of this prompt that go in pieces of whole multiples; 0 = the next goes row by row. */
+static uint32_t piece_rows(const sk_engine *en, const sk_lane *l) {
+    uint32_t end = l->n + rows_to_stop(l), m = en->rows.multiple;
+    uint32_t whole = (uint32_t)(l->job->n_prompt - l->job->n_prompt % m);
+    /* absolute cuts: what lies beyond the last multiple of the prompt is computed as generation would compute it */
+    if (en->rows.aligned && end > whole) end = whole;
+    return end > l->n ? (end - l->n) - (end - l->n) % m : 0;
+}
+
+static bool add_piece(sk_engine *en, uint32_t budget) {
     sk_lane *order[256];
     uint32_t n = prefill_lanes(en, order);
-    for (uint32_t i = 0; i < n && (en->prefill_turn & 1u); i++) {
-        uint32_t k = rows_to_stop(order[i]);
-        if (k > budget) k = budget;
-        k -= k % en->rows.multiple;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = piece_rows(en, order[i]);
         if (k == 0) continue;
-        add_prompt_rows(en, order[i], k);
-        return;
+        add_prompt_rows(en, order[i], k < budget ? k : budget);
+        return true;
     }
-    add_decode_rows(en);
-    for (uint32_t i = 0; i < n; i++)
-        if (rows_to_stop(order[i]) < en->rows.multiple) add_prompt_rows(en, order[i], 1);
+    return false;
+}
+
+static void add_single_row(sk_engine *en, sk_lane *l) {
+    if (l->state == SK_LANE_PREFILL) {
+        add_prompt_rows(en, l, 1);
+    } else {
+        l->out_row = (int32_t)en->n_rows;
+        add_row(en, l->id, l->job->tokens[l->n], true);
+    }
+}
+
+/* One row of each lane that has one to compute; only of the next lane where memory has no KV cells (sk_row_class_decode). */
+static void add_single_rows(sk_engine *en) {
+    bool one = !sk_context_get_info(en->ctx)->has_kv;
+    for (uint32_t i = 0; i < en->params.n_lanes && !(one && en->n_rows); i++) {
+        sk_lane *l = &en->lanes[one ? (en->row_turn + i) % en->params.n_lanes : i];
+        bool ready = l->state == SK_LANE_DECODE || (l->state == SK_LANE_PREFILL && piece_rows(en, l) == 0);
+        if (!ready) continue;
+        add_single_row(en, l);
+        if (one) en->row_turn = l->id + 1;
+    }
 }
 
 static void compose(sk_engine *en, uint32_t budget) {
@@ -111,7 +119,7 @@ static void compose(sk_engine *en, uint32_t budget) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++) en->lanes[i].out_row = -1;
     bool recurrent = sk_context_get_info(en->ctx)->recurrent;
     if (recurrent && sk_engine_bit(en)) {
-        compose_bit_recurrent(en, budget);
+        if (!(en->prefill_turn & 1u) || !add_piece(en, budget)) add_single_rows(en);
     } else if (recurrent) {
         bool prompts = any_in(en, SK_LANE_PREFILL) && ((en->prefill_turn & 1u) || !any_in(en, SK_LANE_DECODE));
         if (prompts) fill_with_prompts(en, budget);
@@ -120,7 +128,6 @@ static void compose(sk_engine *en, uint32_t budget) {
         add_decode_rows(en);
         if (budget > en->n_rows) fill_with_prompts(en, budget - en->n_rows);
     }
-    if (sk_engine_bit(en) && en->n_rows) pad_rows(en);
 }
 
 static uint32_t row_budget(const sk_engine *en) {
@@ -177,14 +184,14 @@ static uint32_t running(const sk_engine *en) {
  * the step has to be composed anew from other lanes or is over. */
 static uint32_t relieve(sk_engine *en, uint32_t budget) {
     en->st.cell_retries++;
-    uint32_t want = en->n_rows;
+    uint32_t want = en->n_rows + (sk_engine_bit(en) ? en->rows.multiple - 1 : 0);
     if (sk_context_cells_free(en->ctx) >= want) {
         /* the window pool is short, not the cells: any entry may be the one that holds it */
         if (sk_evict_any(en)) return budget;
     } else if (sk_make_room(en, want)) {
         return budget;
     }
-    if (budget > 32) {
+    if (budget > 32 && !sk_engine_bit(en)) {
         en->st.batch_splits++;
         return budget / 2;
     }
@@ -201,7 +208,7 @@ static bool order_cells(sk_engine *en) {
     sk_err err;
     while (!sk_context_rows_sorted(en->ctx, en->batch, en->n_rows, &bad)) {
         sk_lane *l = lane_of(en, bad);
-        if (!l) return true; /* only a dummy row: its order is nobody's business */
+        if (!l) return true;
         if (sk_context_seq_relocate(en->ctx, l->id, en->n_rows, &err) == SKIPPY_OK) {
             en->st.relocations++;
             continue;
@@ -227,8 +234,14 @@ static void advance(sk_engine *en) {
         sk_lane *l = lane_of(en, en->batch[k].seq);
         if (l) l->n++;
     }
-    if (!sk_engine_bit(en)) return;
-    for (uint32_t s = 0; s < en->n_scratch; s++) sk_context_seq_clear(en->ctx, en->first_scratch + s);
+}
+
+static int decode(sk_engine *en, uint32_t *bad_seq, sk_err *err) {
+    if (!sk_engine_bit(en)) return sk_context_decode(en->ctx, en->batch, en->n_rows, bad_seq, err);
+    uint32_t padded = 0;
+    int rc = sk_row_class_decode(en->ctx, &en->rows, en->batch, en->n_rows, en->first_scratch, &padded, bad_seq, err);
+    en->st.pad_rows += padded;
+    return rc;
 }
 
 static bool records(const sk_engine *en, const sk_job *j) {
@@ -279,9 +292,10 @@ bool sk_batch_step(sk_engine *en) {
         if (en->n_rows == 0) return false;
         sk_err err = {0};
         uint32_t bad = UINT32_MAX;
-        bool room = sk_context_cells_free(en->ctx) >= en->n_rows || sk_make_room(en, en->n_rows);
+        uint32_t cells = en->n_rows + (sk_engine_bit(en) ? en->rows.multiple - 1 : 0);
+        bool room = sk_make_room(en, cells);
         if (room && sk_engine_bit(en) && !order_cells(en)) return true;
-        int rc = room ? sk_context_decode(en->ctx, en->batch, en->n_rows, &bad, &err) : SKIPPY_E_FULL;
+        int rc = room ? decode(en, &bad, &err) : SKIPPY_E_FULL;
         if (rc == SKIPPY_OK) break;
         if (rc == SKIPPY_E_FULL) {
             budget = relieve(en, budget);

@@ -16,8 +16,7 @@ enum {
     DENSE_SEQS = 32,  /* snapshots of attention state cost only bookkeeping, but every id costs a row of logits in llama.cpp */
     MIN_STATE_SEQS = 4,
     WINDOW_SEQS = 8,  /* fewer detached windows than this are not worth their restrictions */
-    MAX_SEQS = 200,   /* llama.cpp's limit is 256 ids, lanes included */
-    PROBE_SEQS = 8
+    MAX_SEQS = 180    /* llama.cpp's limit is 256 ids, lanes included */
 };
 
 static const uint64_t MIB = 1024 * 1024;
@@ -112,7 +111,7 @@ static int make_context(sk_engine *en, uint64_t *state_bytes, sk_err *e) {
     if (rc) return rc;
     uint32_t cache_seqs = derive_seqs(p, &en->policy, *state_bytes, sk_model_get_info(en->model)->n_swa);
     en->first_scratch = p->n_lanes;
-    en->n_scratch = sk_engine_bit(en) ? PROBE_SEQS : 0;
+    en->n_scratch = sk_engine_bit(en) ? SK_ROW_CLASS_SCRATCH : 0;
     cp.n_seq_max = p->n_lanes + en->n_scratch + cache_seqs;
     cp.n_outputs = cp.n_seq_max;
     rc = sk_context_create(en->model, &cp, &en->ctx, e);
@@ -184,7 +183,8 @@ static int probe_rows(sk_engine *en, sk_err *e) {
         return sk_err_set(e, rc, "--exact bit is not possible with this model on this machine: %s. Use --exact state", why.text);
     if (rc) return sk_err_set(e, rc, "the row-class probe failed: %s", why.text);
     sk_context_clear(en->ctx);
-    snprintf(en->schedule, sizeof en->schedule, "rows of at most %u, multiples of %u", en->rows.max_rows, en->rows.multiple);
+    snprintf(en->schedule, sizeof en->schedule, "batches of at most %u rows, in multiples of %u%s", en->rows.max_rows, en->rows.multiple,
+             en->rows.aligned ? ", prompts cut at absolute multiples" : "");
     return SKIPPY_OK;
 }
 
@@ -247,7 +247,8 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
                                     .state_bytes = state_bytes,
                                     .logits_bytes = en->params.logits_bytes,
                                     .n_vocab = (size_t)sk_model_get_info(m)->n_vocab,
-                                    .min_tokens = en->params.min_tokens};
+                                    .min_tokens = en->params.min_tokens,
+                                    .align = sk_engine_bit(en) && en->rows.aligned ? en->rows.multiple : 1};
         rc = sk_reuse_init(&en->reuse, &rp, e);
     }
     if (rc) {

@@ -52,7 +52,8 @@ struct sk_engine {
     sk_row *batch;
     uint32_t n_rows;
     uint64_t clock;
-    uint32_t prefill_turn; /* lane that goes first in the next batch */
+    uint32_t prefill_turn; /* odd: prompts go before generating lanes where they take turns */
+    uint32_t row_turn;     /* lane whose turn it is where only one row can be computed at a time */
     sk_engine_stats st;
 
     /* shared, under lock */

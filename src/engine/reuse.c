@@ -14,6 +14,7 @@ int sk_reuse_init(sk_reuse *r, const sk_reuse_params *p, sk_err *e) {
     r->exact = p->policy->exact_boundaries;
     r->state_bytes = p->state_bytes;
     r->min_tokens = p->min_tokens;
+    r->align = p->align;
     r->next_terminal = 1;
     sk_terminal_init(&r->terminal, p->n_vocab, p->logits_bytes);
     skippy_resident_limits limits = {
@@ -67,6 +68,28 @@ static int drop_entry(sk_reuse *r, uint64_t id, enum skippy_evict_reason why) {
     return SKIPPY_OK;
 }
 
+typedef struct aligned {
+    size_t align, limit, length;
+    uint64_t id;
+} aligned;
+
+static int visit_aligned(void *ud, const skippy_residency *res, size_t length) {
+    aligned *a = ud;
+    if (length <= a->limit && length % a->align == 0) {
+        a->length = length;
+        a->id = res->id;
+    }
+    return 0;
+}
+
+/* Longest stored boundary below the whole prompt that may begin a longer one. */
+static void find_aligned(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *out) {
+    aligned a = {.align = r->align, .limit = n - 1};
+    skippy_index_walk(r->index, ns, tokens, n, visit_aligned, &a);
+    out->length = a.length;
+    out->entry = a.id / 2;
+}
+
 void sk_reuse_find(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *out) {
     memset(out, 0, sizeof *out);
     skippy_match m;
@@ -74,6 +97,10 @@ void sk_reuse_find(const sk_reuse *r, const skippy_key *ns, const int32_t *token
     out->common = m.common;
     out->terminal = m.terminal_id;
     bool whole = m.terminal_id != 0 && m.state[SKIPPY_TIER_RESIDENT].length == n;
+    if (!whole && r->align > 1) {
+        find_aligned(r, ns, tokens, n, out);
+        return;
+    }
     /* Without stored logits the last token has to be decoded to get them. */
     if (!whole && m.state[SKIPPY_TIER_RESIDENT].length == n &&
         (n == 1 || skippy_index_match(r->index, ns, tokens, n, n - 1, &m) != SKIPPY_OK))

@@ -31,6 +31,7 @@ typedef struct sk_reuse {
     sk_terminal terminal;
     uint64_t state_bytes; /* recurrent or window bytes of one snapshot */
     size_t min_tokens;
+    size_t align;         /* bit mode of some models: only lengths that are a multiple are good beginnings of longer prompts; else 1 */
     sk_reuse_entry *entries;
     size_t n_entries, cap;
     uint64_t next_terminal; /* ids of terminal rows: odd; entry ids are doubled, so even */
@@ -43,7 +44,7 @@ typedef struct sk_reuse_params {
     bool off;
     uint32_t first_seq, n_seqs; /* sequence ids of the cache */
     uint64_t state_bytes, logits_bytes;
-    size_t n_vocab, min_tokens;
+    size_t n_vocab, min_tokens, align;
 } sk_reuse_params;
 
 int sk_reuse_init(sk_reuse *r, const sk_reuse_params *p, sk_err *e);

@@ -524,8 +524,12 @@ void read_text(sk_chat_parser &p, bool last) {
         try_read(p, true);
         return;
     }
-    if (try_read(p, false) || try_read(p, true)) return;
-    p.message.content += p.text.substr(p.read); // better shown as it is than lost
+    if (try_read(p, false)) return;
+    bool partial = try_read(p, true);
+    bool nothing = p.message.content.empty() && p.message.reasoning_content.empty() && p.message.tool_calls.empty();
+    if (partial && !nothing) return;
+    // Better shown as it is than lost.
+    p.message.content += p.text.substr(nothing ? 0 : p.read);
     p.read = p.text.size();
 }
 

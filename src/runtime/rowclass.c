@@ -5,10 +5,60 @@
 
 /* 63 is the last row count before the tiled flash-attention path; 60 is a multiple of every candidate but 8. */
 enum { MAX_ROWS = 60, PROBE_TOKENS = 66, PROBE_DECODES = 2, TENANT_TOKENS = 40, MAX_MULTIPLE = 8 };
+#define NO_ROW UINT32_MAX
+
+/* ---- padded decoding ---- */
+
+/* Flags more rows as outputs, dummies first, until their number is a multiple too: the last layer and the head work on these. */
+static void pad_outputs(const sk_row_class *rc, sk_row *rows, uint32_t n) {
+    uint32_t outputs = 0;
+    for (uint32_t i = 0; i < n; i++) outputs += rows[i].output;
+    if (outputs == 0) return;
+    uint32_t more = sk_row_class_pad(rc, outputs);
+    for (uint32_t i = n; i-- > 0 && more > 0;) {
+        if (rows[i].output) continue;
+        rows[i].output = true;
+        more--;
+    }
+}
+
+/* The single row moves to the scratch sequence whose neighbours are the dummies. */
+static int borrow_sequence(sk_context *c, sk_row *row, uint32_t scratch, sk_err *e) {
+    uint32_t n = sk_context_seq_len(c, row->seq);
+    int rc = n ? sk_context_seq_copy(c, row->seq, scratch, n, e) : SKIPPY_OK;
+    if (rc == SKIPPY_OK) row->seq = scratch;
+    return rc;
+}
+
+static int return_sequence(sk_context *c, sk_row *row, uint32_t owner, sk_err *e) {
+    uint32_t scratch = row->seq;
+    row->seq = owner;
+    return sk_context_seq_copy(c, scratch, owner, sk_context_seq_len(c, scratch), e);
+}
+
+int sk_row_class_decode(sk_context *c, const sk_row_class *rc, sk_row *rows, uint32_t n, uint32_t scratch, uint32_t *n_padded,
+                        uint32_t *bad_seq, sk_err *e) {
+    const sk_context_info *info = sk_context_get_info(c);
+    uint32_t pad = sk_row_class_pad(rc, n), owner = rows[0].seq;
+    bool moves = pad > 0 && !info->has_kv;
+    int result = moves ? borrow_sequence(c, &rows[0], scratch, e) : SKIPPY_OK;
+    if (result) return result;
+    /* equal pieces of recurrent memory need one sequence per dummy */
+    for (uint32_t i = 0; i < pad; i++) rows[n + i] = (sk_row){.seq = scratch + 1 + (info->recurrent ? i : 0)};
+    pad_outputs(rc, rows, n + pad);
+    result = sk_context_decode(c, rows, n + pad, bad_seq, e);
+    if (moves && result == SKIPPY_OK) result = return_sequence(c, &rows[0], owner, e);
+    if (moves) rows[0].seq = owner;
+    for (uint32_t i = 0; i < rc->multiple && pad; i++) sk_context_seq_clear(c, scratch + i);
+    *n_padded = pad;
+    return result;
+}
+
+/* ---- the probe ---- */
 
 typedef struct probe {
     sk_context *c;
-    uint32_t lane, tenant, scratch; /* sequence ids; scratch: multiple - 1 of them */
+    uint32_t lane, tenant, scratch; /* sequence ids; scratch: `multiple` of them */
     sk_row_class rc;
     size_t n_vocab;
     int32_t tokens[PROBE_TOKENS + PROBE_DECODES];
@@ -20,35 +70,30 @@ static void add(probe *p, uint32_t seq, int32_t token) {
     p->rows[p->n_rows++] = (sk_row){.token = token, .seq = seq, .output = false};
 }
 
-/* Pads the batch and its output rows to the class, decodes it, drops the dummies. */
-static int run(probe *p, bool output, sk_err *e) {
-    bool own_seq = sk_context_get_info(p->c)->recurrent;
-    uint32_t pad = sk_row_class_pad(&p->rc, p->n_rows);
-    for (uint32_t i = 0; i < pad; i++) add(p, p->scratch + (own_seq ? i : 0), 0);
-    if (output)
-        for (uint32_t i = 0; i < p->rc.multiple; i++) p->rows[p->n_rows - 1 - i].output = true;
-    int rc = sk_context_decode(p->c, p->rows, p->n_rows, NULL, e);
-    for (uint32_t i = 0; i < (own_seq ? pad : 1u) && pad; i++) sk_context_seq_clear(p->c, p->scratch + i);
+/* Decodes the rows so far; logits of row `wanted` are asked for unless it is NO_ROW. */
+static int run(probe *p, uint32_t wanted, sk_err *e) {
+    uint32_t padded = 0, n = p->n_rows;
+    if (wanted != NO_ROW) p->rows[wanted].output = true;
     p->n_rows = 0;
-    return rc;
+    return sk_row_class_decode(p->c, &p->rc, p->rows, n, p->scratch, &padded, NULL, e);
 }
 
 /* Feeds tokens to the lane in chunks; the logits of the last token are copied to out. company: another sequence has a row in every
  * batch where this memory allows it. */
 static int feed(probe *p, const int32_t *tokens, uint32_t n, uint32_t chunk, bool company, float *out, sk_err *e) {
-    bool recurrent = sk_context_get_info(p->c)->recurrent;
+    const sk_context_info *info = sk_context_get_info(p->c);
+    company = company && info->has_kv;
     for (uint32_t at = 0; at < n;) {
         uint32_t k = n - at < chunk ? n - at : chunk;
-        if (recurrent) k = k >= p->rc.multiple ? k - k % p->rc.multiple : 1;
+        if (info->recurrent) k = k >= p->rc.multiple ? k - k % p->rc.multiple : 1;
         for (uint32_t i = 0; i < k; i++) add(p, p->lane, tokens[at + i]);
         uint32_t last = p->n_rows - 1;
-        if (company && p->rc.multiple > 1 && (!recurrent || k == 1)) add(p, p->tenant, tokens[at]);
+        if (company && (!info->recurrent || k == 1)) add(p, p->tenant, tokens[at]);
         at += k;
-        int rc = run(p, at == n, e);
+        int rc = run(p, at == n ? last : NO_ROW, e);
         if (rc) return rc;
         if (at < n) continue;
         const float *row = sk_context_logits(p->c, last);
-        /* the lane's last row is among the padded outputs only when it lies in the last `multiple` rows */
         if (!row) return sk_err_set(e, SKIPPY_E_RUNTIME, "the probe got no logits");
         memcpy(out, row, p->n_vocab * sizeof *out);
     }
@@ -59,7 +104,10 @@ typedef struct variant {
     uint32_t chunk;
     bool tenant;  /* other tokens lie in the pool first, so the lane's cells are elsewhere */
     bool company; /* and share the batches */
+    bool odd;     /* a first piece that is no multiple of the class */
 } variant;
+
+enum { ODD_PIECE = 17 };
 
 /* One prompt and some padded decodes; rows: 1 + PROBE_DECODES rows of logits. */
 static int run_variant(probe *p, const variant *v, float *rows, sk_err *e) {
@@ -73,7 +121,9 @@ static int run_variant(probe *p, const variant *v, float *rows, sk_err *e) {
         rc = feed(p, p->tokens, TENANT_TOKENS, MAX_ROWS, false, unused, e);
         p->lane = lane;
     }
-    if (rc == SKIPPY_OK) rc = feed(p, p->tokens, PROBE_TOKENS, v->chunk, v->company, rows, e);
+    uint32_t first = v->odd ? ODD_PIECE : 0;
+    if (rc == SKIPPY_OK && first) rc = feed(p, p->tokens, first, v->chunk, v->company, unused, e);
+    if (rc == SKIPPY_OK) rc = feed(p, p->tokens + first, PROBE_TOKENS - first, v->chunk, v->company, rows, e);
     for (int i = 0; rc == SKIPPY_OK && i < PROBE_DECODES; i++)
         rc = feed(p, p->tokens + PROBE_TOKENS + i, 1, 1, v->company, rows + (size_t)(i + 1) * p->n_vocab, e);
     sk_context_seq_clear(p->c, p->lane);
@@ -81,20 +131,27 @@ static int run_variant(probe *p, const variant *v, float *rows, sk_err *e) {
     return rc;
 }
 
-/* SKIPPY_OK: identical everywhere. SKIPPY_E_UNSUPPORTED: differs. Other: failure. */
+/* SKIPPY_OK: the variant gives the reference's bits. SKIPPY_E_UNSUPPORTED: it does not. Other: failure. */
+static int compare_variant(probe *p, const variant *v, const float *reference, float *got, sk_err *e) {
+    int rc = run_variant(p, v, got, e);
+    if (rc == SKIPPY_OK && memcmp(reference, got, (1 + PROBE_DECODES) * p->n_vocab * sizeof *got) != 0)
+        rc = sk_err_set(e, SKIPPY_E_UNSUPPORTED, "chunks of %u rows%s give other logits than chunks of %u when batches are padded to multiples of %u",
+                        v->chunk, v->company ? " beside another request" : "", p->rc.max_rows, p->rc.multiple);
+    return rc;
+}
+
 static int try_multiple(probe *p, float *reference, float *got, sk_err *e) {
     const uint32_t m = p->rc.multiple;
-    const variant variants[] = {{MAX_ROWS - MAX_ROWS % m, false, false}, {m, true, false}, {32, false, false}, {12 - 12 % m + (m > 12 ? m : 0), true, true}};
-    size_t bytes = (1 + PROBE_DECODES) * p->n_vocab * sizeof *reference;
-    int rc = run_variant(p, &variants[0], reference, e);
-    for (size_t i = 1; rc == SKIPPY_OK && i < sizeof variants / sizeof *variants; i++) {
-        rc = run_variant(p, &variants[i], got, e);
-        if (rc == SKIPPY_OK && memcmp(reference, got, bytes) != 0)
-            rc = sk_err_set(e, SKIPPY_E_UNSUPPORTED,
-                            "chunks of %u rows and chunks of %u rows%s give different logits when batches are padded to multiples of %u",
-                            variants[0].chunk, variants[i].chunk, variants[i].company ? " beside another request" : "", m);
-    }
-    return rc;
+    const variant first = {.chunk = p->rc.max_rows};
+    const variant same[] = {{.chunk = m, .tenant = true}, {.chunk = 32}, {.chunk = 16, .tenant = true, .company = true}};
+    int rc = run_variant(p, &first, reference, e);
+    for (size_t i = 0; rc == SKIPPY_OK && i < sizeof same / sizeof *same; i++) rc = compare_variant(p, &same[i], reference, got, e);
+    if (rc) return rc;
+    const variant odd = {.chunk = p->rc.max_rows, .odd = true};
+    rc = compare_variant(p, &odd, reference, got, e);
+    if (rc != SKIPPY_E_UNSUPPORTED || !sk_context_get_info(p->c)->recurrent) return rc;
+    p->rc.aligned = true;
+    return SKIPPY_OK;
 }
 
 static void choose_tokens(probe *p) {
@@ -107,7 +164,8 @@ static void choose_tokens(probe *p) {
 
 int sk_row_class_probe(sk_context *c, const sk_model *m, uint32_t lane, uint32_t scratch, uint32_t n_scratch, sk_row_class *out,
                        sk_err *e) {
-    if (n_scratch < MAX_MULTIPLE) return sk_err_set(e, SKIPPY_E_INVALID, "the probe needs %d sequences", MAX_MULTIPLE);
+    if (n_scratch < SK_ROW_CLASS_SCRATCH)
+        return sk_err_set(e, SKIPPY_E_INVALID, "the probe needs %d sequences", SK_ROW_CLASS_SCRATCH);
     size_t n_vocab = (size_t)sk_model_get_info(m)->n_vocab;
     probe *p = calloc(1, sizeof *p);
     float *reference = malloc((1 + PROBE_DECODES) * n_vocab * sizeof *reference);

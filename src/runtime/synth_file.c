@@ -9,9 +9,9 @@
 
 #define CHUNK_ELEMENTS ((size_t)1 << 20)
 
-/* End-of-generation, special and reserved tokens get output rows that are nearly zero, so their logits are about 0
- * while the best of the others is several deviations above it. Otherwise greedy text of a random model would stop at a
- * random place, or consist of tokens that have no text. */
+/* End-of-generation, special and reserved tokens and pieces of characters get output rows that are nearly zero, so
+ * their logits are about 0 while the best of the others is several deviations above it. Otherwise greedy text of a
+ * random model would stop at a random place, or not be text. */
 #define SILENT_SCALE 0.02f
 
 typedef struct writer {

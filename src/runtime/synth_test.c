@@ -112,10 +112,24 @@ static int best_token(const float *row, int n) {
     return best;
 }
 
+/* Whole UTF-8 characters: chat parsers refuse anything else. */
+static void assert_text(const char *piece, int n) {
+    assert_true(n > 0);
+    for (int i = 0; i < n;) {
+        unsigned char lead = (unsigned char)piece[i];
+        int len = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+        assert_true(lead < 0x80 || lead >= 0xc2);
+        assert_true(i + len <= n);
+        for (int k = 1; k < len; k++) assert_int_equal((unsigned char)piece[i + k] & 0xc0, 0x80);
+        i += len;
+    }
+}
+
 /* Greedy text of 32 tokens: at least 8 different ones, none of which ends the generation or has no text. */
 static void check_greedy(struct llama_context *ctx, const struct llama_vocab *vocab) {
     int n_vocab = llama_vocab_n_tokens(vocab), distinct = 0;
     llama_token prompt[] = {65, 300, 400, 500}, seen[32];
+    char piece[128];
     assert_int_equal(llama_decode(ctx, llama_batch_get_one(prompt, 4)), 0);
     for (int step = 0; step < 32; step++) {
         const float *row = llama_get_logits_ith(ctx, -1);
@@ -123,6 +137,7 @@ static void check_greedy(struct llama_context *ctx, const struct llama_vocab *vo
         llama_token t = best_token(row, n_vocab);
         assert_false(llama_vocab_is_eog(vocab, t));
         assert_false(llama_vocab_is_control(vocab, t));
+        assert_text(piece, llama_token_to_piece(vocab, t, piece, sizeof piece, 0, false));
         bool is_new = true;
         for (int i = 0; i < step; i++) is_new = is_new && seen[i] != t;
         distinct += is_new;

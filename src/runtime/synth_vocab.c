@@ -20,6 +20,7 @@ void sk_synth_vocab_free(sk_synth_vocab *v) {
     for (size_t i = 0; i < v->n_owned; i++) free(v->owned[i]);
     free(v->owned);
     free(v->merges);
+    free(v->silent);
     free(v->placeholder);
     free(v->types);
     free(v->tokens);
@@ -102,7 +103,7 @@ static int open_file(const char *path, sk_synth_vocab *v, sk_err *err) {
     return SKIPPY_OK;
 }
 
-/* ---- reduced vocabulary ---- */
+/* ---- byte-level alphabet ---- */
 
 /* The printable code point that byte-level BPE uses for a byte: printable Latin-1 characters stand for themselves, the
  * others are numbered from U+0100 in byte order. */
@@ -125,6 +126,49 @@ static void byte_symbol(unsigned byte, char out[3]) {
     out[1] = (char)(0x80 | (code & 0x3f));
     out[2] = '\0';
 }
+
+#define ALPHABET 0x144 /* code points that stand for bytes are below */
+
+/* byte_of[code point] = byte, -1 where the code point stands for none. */
+static void invert_alphabet(int16_t byte_of[ALPHABET]) {
+    char symbol[3];
+    for (int i = 0; i < ALPHABET; i++) byte_of[i] = -1;
+    for (unsigned b = 0; b < 256; b++) {
+        byte_symbol(b, symbol);
+        unsigned char lead = (unsigned char)symbol[0];
+        unsigned code = lead < 0x80 ? lead : (unsigned)(lead & 0x1f) << 6 | ((unsigned char)symbol[1] & 0x3f);
+        byte_of[code] = (int16_t)b;
+    }
+}
+
+/* Bytes that a byte-level token stands for; the number of bytes, or -1 if it holds other characters or is too long. */
+static int token_bytes(const int16_t byte_of[ALPHABET], const char *text, unsigned char *out, int cap) {
+    int n = 0;
+    for (const unsigned char *s = (const unsigned char *)text; *s; n++) {
+        unsigned code = s[0];
+        if (code >= 0x80) code = s[1] ? (code & 0x1f) << 6 | (s[1] & 0x3f) : ALPHABET;
+        if (n == cap || s[0] >= 0xe0 || code >= ALPHABET || byte_of[code] < 0) return -1;
+        out[n] = (unsigned char)byte_of[code];
+        s += s[0] < 0x80 ? 1 : 2;
+    }
+    return n;
+}
+
+/* Whole UTF-8 characters without control characters (tab and line ends are text). Overlong and surrogate forms do not
+ * occur in vocabularies that were trained on text, so lengths are enough. */
+static bool is_whole_text(const unsigned char *s, int n) {
+    for (int i = 0; i < n;) {
+        int len = s[i] < 0x80 ? 1 : s[i] >= 0xf0 ? 4 : s[i] >= 0xe0 ? 3 : s[i] >= 0xc2 ? 2 : 0;
+        bool control = (s[i] < 0x20 && s[i] != '\t' && s[i] != '\n' && s[i] != '\r') || s[i] == 0x7f;
+        if (len == 0 || control || i + len > n) return false;
+        for (int k = 1; k < len; k++)
+            if ((s[i + k] & 0xc0) != 0x80) return false;
+        i += len;
+    }
+    return n > 0;
+}
+
+/* ---- reduced vocabulary ---- */
 
 static bool add_bytes(sk_synth_vocab *v) {
     char symbol[3];
@@ -165,6 +209,23 @@ static bool add_all(sk_synth_vocab *v, const char *const *texts, int32_t type) {
     return true;
 }
 
+/* A random model that produced pieces of characters would write invalid UTF-8, which chat parsers refuse. */
+static bool mark_silent(sk_synth_vocab *v) {
+    int16_t byte_of[ALPHABET];
+    unsigned char bytes[512];
+    bool byte_level = strcmp(string_value(v->file, KEY_MODEL), "gpt2") == 0;
+    invert_alphabet(byte_of);
+    v->silent = calloc(v->n, sizeof *v->silent);
+    if (!v->silent) return false;
+    for (size_t i = 0; i < v->n; i++) {
+        v->silent[i] = v->placeholder[i] || v->types[i] != LLAMA_TOKEN_TYPE_NORMAL;
+        if (v->silent[i] || !byte_level) continue;
+        int n = token_bytes(byte_of, v->tokens[i], bytes, (int)sizeof bytes);
+        v->silent[i] = !is_whole_text(bytes, n);
+    }
+    return true;
+}
+
 int sk_synth_vocab_reduced(const char *path, const sk_synth_specials *sp, sk_synth_vocab *out, sk_err *err) {
     int rc = open_file(path, out, err);
     if (rc != SKIPPY_OK) return rc;
@@ -173,7 +234,7 @@ int sk_synth_vocab_reduced(const char *path, const sk_synth_specials *sp, sk_syn
                           path);
     if (!add_bytes(out) || !add_merges(out) || !add_all(out, sp->control, LLAMA_TOKEN_TYPE_CONTROL) ||
         !add_all(out, sp->marks, LLAMA_TOKEN_TYPE_USER_DEFINED) ||
-        !add_padding(out, (out->n + TINY_MULTIPLE - 1) / TINY_MULTIPLE * TINY_MULTIPLE))
+        !add_padding(out, (out->n + TINY_MULTIPLE - 1) / TINY_MULTIPLE * TINY_MULTIPLE) || !mark_silent(out))
         return no_memory(err);
     return SKIPPY_OK;
 }
@@ -237,7 +298,7 @@ int sk_synth_vocab_full(const char *path, const sk_synth_specials *sp, size_t n_
         !add_missing(out, sp->marks, LLAMA_TOKEN_TYPE_USER_DEFINED, &next_reserved) || !add_padding(out, n_wanted))
         return no_memory(err);
     while (n_wanted > 0 && out->n > n_wanted && out->placeholder[out->n - 1]) out->n--;
-    return SKIPPY_OK;
+    return mark_silent(out) ? SKIPPY_OK : no_memory(err);
 }
 
 /* ---- storing ---- */
@@ -281,6 +342,5 @@ int sk_synth_vocab_store(const sk_synth_vocab *v, const sk_synth_specials *sp, c
 }
 
 bool sk_synth_vocab_is_silent(const sk_synth_vocab *v, size_t token) {
-    return token >= v->n || v->placeholder[token] ||
-           (v->types[token] != LLAMA_TOKEN_TYPE_NORMAL && v->types[token] != LLAMA_TOKEN_TYPE_BYTE);
+    return token >= v->n || v->silent[token];
 }

@@ -16,6 +16,7 @@ typedef struct sk_synth_vocab {
     const char **tokens; /* n entries */
     int32_t *types;      /* enum llama_token_type, n entries */
     bool *placeholder;   /* reserved entry without meaning, n entries */
+    bool *silent;        /* see sk_synth_vocab_is_silent, n entries */
     size_t n, cap;
     const char **merges;
     size_t n_merges;
@@ -37,7 +38,8 @@ int sk_synth_vocab_full(const char *path, const sk_synth_specials *sp, size_t n_
 int sk_synth_vocab_store(const sk_synth_vocab *v, const sk_synth_specials *sp, const char *pre, struct gguf_context *g,
                          sk_err *err);
 
-/* True for a token that a random model should not produce: special, marked or reserved. */
+/* True for a token that a random model should not produce: special, marked or reserved ones, and tokens that are not
+ * whole characters of text (control characters and pieces of UTF-8 sequences). */
 bool sk_synth_vocab_is_silent(const sk_synth_vocab *v, size_t token);
 void sk_synth_vocab_free(sk_synth_vocab *v);
 

@@ -50,7 +50,8 @@ static int add_key(sk_auth *a, const char *key, size_t len, sk_err *e) {
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)key[i];
         if (c <= 0x20 || c == 0x7f)
-            return sk_err_set(e, SKIPPY_E_INVALID, "an API key holds a blank or a control character, which no HTTP header can carry");
+            return sk_err_set(e, SKIPPY_E_INVALID,
+                              "an API key holds a blank or a control character, which no HTTP header can carry");
     }
     uint8_t digest[SK_HASH_BYTES];
     sk_hash(key, len, digest);
@@ -104,8 +105,10 @@ int sk_auth_add_file(sk_auth *a, const char *path, sk_err *e) {
         rc = add_key(a, key, len, e);
         keys++;
     }
-    if (rc == SKIPPY_OK && ferror(f)) rc = sk_err_set(e, SKIPPY_E_IO, "cannot read the API key file '%s'", path);
-    else if (rc == SKIPPY_OK && keys == 0) rc = sk_err_set(e, SKIPPY_E_INVALID, "the API key file '%s' holds no key", path);
+    if (rc == SKIPPY_OK && ferror(f))
+        rc = sk_err_set(e, SKIPPY_E_IO, "cannot read the API key file '%s'", path);
+    else if (rc == SKIPPY_OK && keys == 0)
+        rc = sk_err_set(e, SKIPPY_E_INVALID, "the API key file '%s' holds no key", path);
     free(line);
     fclose(f);
     return rc;

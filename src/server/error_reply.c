@@ -32,6 +32,8 @@ void sk_reply_error(sk_conn *c, int status, const char *code, const char *fmt, .
 }
 
 void sk_reply_engine_error(sk_conn *c, int code, const char *text) {
-    const char *name = code == SKIPPY_E_TOO_LARGE ? "context_length_exceeded" : code == SKIPPY_E_FULL ? "queue_full" : "";
+    const char *name = code == SKIPPY_E_TOO_LARGE ? "context_length_exceeded"
+                       : code == SKIPPY_E_FULL    ? "queue_full"
+                                                  : "";
     sk_reply_error(c, sk_api_status_for(code), name, "%s", text && *text ? text : skippy_strerror(code));
 }

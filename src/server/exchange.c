@@ -26,7 +26,7 @@ struct sk_exchange {
     size_t n_jobs, live;
     unsigned busy; /* calls on the stack that still need the exchange */
     bool stream;
-    bool begun;    /* streaming: the reply's head is written */
+    bool begun; /* streaming: the reply's head is written */
     bool explained;
     char explanation[192];
     job jobs[];
@@ -87,8 +87,10 @@ static sk_exchange *exchange_new(sk_exchange_table *t, sk_conn *c, sk_api_call *
 
 static void free_if_over(sk_exchange *x) {
     if (x->busy || x->conn || x->live) return;
-    if (x->prev) x->prev->next = x->next;
-    else x->table->first = x->next;
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        x->table->first = x->next;
     if (x->next) x->next->prev = x->prev;
     sk_api_call_free(x->call);
     free(x);
@@ -175,8 +177,10 @@ static void send_answer(sk_exchange *x) {
     int status = sk_api_call_response(x->call, &out);
     add_explanation(x);
     detach(x);
-    if (out.failed) sk_reply_error(c, 500, "", "the server ran out of memory");
-    else sk_conn_reply(c, status, SK_TYPE_JSON, out.data, out.len);
+    if (out.failed)
+        sk_reply_error(c, 500, "", "the server ran out of memory");
+    else
+        sk_conn_reply(c, status, SK_TYPE_JSON, out.data, out.len);
     sk_buf_free(&out);
 }
 
@@ -184,8 +188,10 @@ static void feed_whole(sk_exchange *x, size_t index, const sk_gen_event *ev) {
     sk_buf unused = {0};
     int rc = sk_api_call_event(x->call, index, ev, &unused);
     sk_buf_free(&unused);
-    if (rc != SKIPPY_OK) fail_call(x, rc, "the answer could not be put together");
-    else if (sk_api_call_done(x->call)) send_answer(x);
+    if (rc != SKIPPY_OK)
+        fail_call(x, rc, "the answer could not be put together");
+    else if (sk_api_call_done(x->call))
+        send_answer(x);
 }
 
 static void explain(sk_exchange *x, const sk_gen_event *ev) {
@@ -211,8 +217,10 @@ static void deliver(sk_mail *mail) {
     }
     if (x->conn) {
         explain(x, &mail->ev);
-        if (x->stream) feed_stream(x, j->index, &mail->ev);
-        else feed_whole(x, j->index, &mail->ev);
+        if (x->stream)
+            feed_stream(x, j->index, &mail->ev);
+        else
+            feed_whole(x, j->index, &mail->ev);
     }
     x->busy--;
     sk_mail_free(mail);

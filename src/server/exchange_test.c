@@ -1,5 +1,5 @@
-/* Generation requests over real sockets: streams, clients that leave in every phase, errors, shutdown. The test thread plays
- * the engine thread, so every order of events is chosen, not hoped for. */
+/* Generation requests over real sockets: streams, clients that leave in every phase, errors, shutdown. The test thread
+ * plays the engine thread, so every order of events is chosen, not hoped for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +119,9 @@ static void a_refused_submit_is_an_http_status(void **state) {
     static const struct {
         int code, status;
         const char *name;
-    } cases[] = {{SKIPPY_E_FULL, 429, "queue_full"}, {SKIPPY_E_TOO_LARGE, 400, "context_length_exceeded"}, {SKIPPY_E_NOMEM, 500, "server_error"}};
+    } cases[] = {{SKIPPY_E_FULL, 429, "queue_full"},
+                 {SKIPPY_E_TOO_LARGE, 400, "context_length_exceeded"},
+                 {SKIPPY_E_NOMEM, 500, "server_error"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_engine_refuse(cases[i].code, "prompt of 9000 tokens, context of 4096");
         int fd = post(i % 2 ? "{\"stream\":true}" : "{}");
@@ -275,6 +277,46 @@ static void a_reader_that_is_too_slow_is_cut_off(void **state) {
     serves_another();
 }
 
+static void a_peer_that_takes_nothing_is_timed_out(void **state) {
+    (void)state;
+    sk_server_params p;
+    fixture_stop(&fx);
+    fixture_params(&p);
+    p.write_timeout_ms = 30;
+    p.max_output = (size_t)1 << 30;
+    fixture_start(&fx, &p, NULL);
+    int fd = post("{\"stream\":true}");
+    assert_true(fake_engine_wait_jobs(1));
+    fake_engine_start_job(0);
+    char text[4001];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    for (int i = 0; i < 8000; i++) fake_engine_text(0, text);
+    assert_true(fake_engine_wait_cancel(0));
+    fake_engine_error(0, SKIPPY_E_CANCELLED, "cancelled");
+    close(fd);
+    serves_another();
+}
+
+static void a_request_that_is_sent_during_a_stream_waits_for_its_end(void **state) {
+    (void)state;
+    int fd = post("{\"stream\":true}");
+    assert_true(fake_engine_wait_jobs(1));
+    fake_engine_start_job(0);
+    raw_request(fd, "POST", "/v1/completions", NULL, "{}");
+    fake_engine_text(0, "first");
+    assert_true(raw_read_until(fd, &in, "first"));
+    assert_int_equal(fake_engine_jobs(), 1);
+    fake_engine_done(0);
+    assert_true(fake_engine_wait_jobs(2));
+    fake_engine_start_job(1);
+    fake_engine_text(1, "second");
+    fake_engine_done(1);
+    assert_true(raw_read_until(fd, &in, "{\"text\":\"second\"}"));
+    assert_true(strstr(in.data, "[DONE]") < strstr(in.data, "second"));
+    close(fd);
+}
+
 static void a_stopping_server_finishes_what_runs(void **state) {
     (void)state;
     int idle = raw_connect(fx.port);
@@ -368,6 +410,8 @@ int main(void) {
         ON_SERVER(the_engine_may_finish_while_the_client_leaves),
         ON_SERVER(a_silent_stream_is_pinged),
         ON_SERVER(a_reader_that_is_too_slow_is_cut_off),
+        ON_SERVER(a_peer_that_takes_nothing_is_timed_out),
+        ON_SERVER(a_request_that_is_sent_during_a_stream_waits_for_its_end),
         ON_SERVER(a_stopping_server_finishes_what_runs),
         ON_SERVER(a_stopping_server_tells_streams_that_take_too_long),
         ON_SERVER(a_second_stop_ends_at_once),

@@ -1,5 +1,5 @@
-/* Test double of the API layer: {"n":jobs,"stream":bool}; answers are plain joins of the jobs' texts. Linked in place of
- * skippy-openai. Error formatting keeps the real shape, because the server's tests look at it. */
+/* Test double of the API layer: {"n":jobs,"stream":bool}; answers are plain joins of the jobs' texts. Linked in place
+ * of skippy-openai. Error formatting keeps the real shape, because the server's tests look at it. */
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,8 @@ void sk_api_error_json(const sk_api_error *e, sk_buf *out) {
     sk_buf_printf(out, "\",\"type\":\"%s\",\"param\":null,\"code\":\"%s\"}}", e->type, e->code);
 }
 
-int sk_api_error_set(sk_api_error *e, int status, const char *type, const char *code, const char *param, const char *fmt, ...) {
+int sk_api_error_set(sk_api_error *e, int status, const char *type, const char *code, const char *param,
+                     const char *fmt, ...) {
     memset(e, 0, sizeof *e);
     e->status = status;
     snprintf(e->type, sizeof e->type, "%s", type);
@@ -37,7 +38,8 @@ int sk_api_error_set(sk_api_error *e, int status, const char *type, const char *
     return status;
 }
 
-int sk_api_parse(sk_api *api, enum sk_api_kind kind, const char *body, size_t len, sk_api_call **out, sk_api_error *err) {
+int sk_api_parse(sk_api *api, enum sk_api_kind kind, const char *body, size_t len, sk_api_call **out,
+                 sk_api_error *err) {
     (void)api, (void)kind;
     static const int32_t token = 1;
     json_t *root = json_loadb(body, len, JSON_REJECT_DUPLICATES, NULL);

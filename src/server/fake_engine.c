@@ -25,7 +25,8 @@ static int refuse_code;
 static unsigned accept_first;
 static char refuse_text[128];
 sk_engine_stats fake_engine_stats;
-const double sk_hist_bounds[SK_HIST_BUCKETS] = {0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30000, 1e300};
+const double sk_hist_bounds[SK_HIST_BUCKETS] = {0.1, 0.25, 0.5, 1,   2.5,  5,    10,    25,
+                                                50,  100,  250, 500, 1000, 5000, 30000, 1e300};
 
 void fake_engine_reset(void) {
     pthread_mutex_lock(&lock);
@@ -190,7 +191,8 @@ void sk_engine_get_stats(sk_engine *en, sk_engine_stats *out) {
 
 size_t sk_engine_get_lanes(sk_engine *en, sk_lane_view *out, size_t cap) {
     (void)en;
-    for (uint32_t i = 0; i < cap && i < 2; i++) out[i] = (sk_lane_view){.id = i, .state = (int)i * 2, .job = 7, .n_prompt = 5};
+    for (uint32_t i = 0; i < cap && i < 2; i++)
+        out[i] = (sk_lane_view){.id = i, .state = (int)i * 2, .job = 7, .n_prompt = 5};
     return 2;
 }
 

@@ -26,8 +26,8 @@ struct sk_conn {
     unsigned refs;
     enum phase phase;
     bool closed;
-    bool advancing;    /* step() runs further up the stack */
-    bool replying;     /* the reply's head is written */
+    bool advancing; /* step() runs further up the stack */
+    bool replying;  /* the reply's head is written */
     bool streaming, chunked_out;
     bool close_after;  /* no further request after this reply */
     bool discard;      /* the peer may still be sending: read and drop before closing, or it never sees the reply */
@@ -102,8 +102,10 @@ static void close_conn(sk_conn *c) {
     c->closed = true;
     sk_conn_set *set = c->set;
     if (c->phase == HANDLING) set->handler.gone(set->handler.ud, c);
-    if (c->prev) c->prev->next = c->next;
-    else set->first = c->next;
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        set->first = c->next;
     if (c->next) c->next->prev = c->prev;
     set->count--;
     bufferevent_free(c->bev);
@@ -200,10 +202,14 @@ static void write_head(sk_conn *c, int status, const char *type, long long lengt
     sk_buf_printf(&b, "HTTP/1.1 %d %s\r\nServer: skippy\r\n", status, sk_http_reason(status));
     add_date(&b);
     if (type) sk_buf_printf(&b, "Content-Type: %s\r\n", type);
-    if (length >= 0) sk_buf_printf(&b, "Content-Length: %lld\r\n", length);
-    else if (c->head.minor == 1) sk_buf_str(&b, "Transfer-Encoding: chunked\r\n");
-    if (c->close_after) sk_buf_str(&b, "Connection: close\r\n");
-    else if (c->head.minor == 0) sk_buf_str(&b, "Connection: keep-alive\r\n");
+    if (length >= 0)
+        sk_buf_printf(&b, "Content-Length: %lld\r\n", length);
+    else if (c->head.minor == 1)
+        sk_buf_str(&b, "Transfer-Encoding: chunked\r\n");
+    if (c->close_after)
+        sk_buf_str(&b, "Connection: close\r\n");
+    else if (c->head.minor == 0)
+        sk_buf_str(&b, "Connection: keep-alive\r\n");
     sk_buf_add(&b, c->extra.data, c->extra.len);
     sk_buf_str(&b, "\r\n");
     if (b.failed || c->extra.failed) sk_log(SK_LOG_ERROR, "out of memory for the head of a reply");
@@ -362,7 +368,9 @@ static bool step_chunked(sk_conn *c) {
             complete(c);
             return true;
         }
-        refuse(c, rc, rc == 413 ? "the request body is larger than this server accepts" : "the chunked request body is malformed");
+        refuse(c, rc,
+               rc == 413 ? "the request body is larger than this server accepts"
+                         : "the chunked request body is malformed");
         return false;
     }
     return false;
@@ -402,7 +410,8 @@ static void advance(sk_conn *c) {
     if (c->advancing) return;
     c->advancing = true;
     c->refs++;
-    while (!c->closed && step(c)) {}
+    while (!c->closed && step(c)) {
+    }
     c->advancing = false;
     release(c);
 }
@@ -421,8 +430,10 @@ static void on_written(struct bufferevent *bev, void *ud) {
     sk_conn *c = ud;
     sk_conn_set *set = c->set;
     c->refs++;
-    if (c->phase == LINGER) linger_flushed(c);
-    else if (c->phase == IDLE) advance(c);
+    if (c->phase == LINGER)
+        linger_flushed(c);
+    else if (c->phase == IDLE)
+        advance(c);
     release(c);
     set->handler.settled(set->handler.ud);
 }
@@ -467,7 +478,8 @@ bool sk_conn_open(sk_conn_set *set, int fd) {
     set->first = c;
     set->count++;
     enter(c, IDLE);
-    const struct timeval write_time = {.tv_sec = set->limits.write_ms / 1000, .tv_usec = (set->limits.write_ms % 1000) * 1000};
+    const struct timeval write_time = {.tv_sec = set->limits.write_ms / 1000,
+                                       .tv_usec = (set->limits.write_ms % 1000) * 1000};
     bufferevent_set_timeouts(bev, NULL, &write_time);
     bufferevent_set_max_single_write(bev, MAX_SINGLE_WRITE);
     /* Bounds what a client can pipeline while its request is handled; a head always fits. */

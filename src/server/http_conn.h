@@ -1,7 +1,7 @@
 /* One client connection: reads requests, one after the other, and writes replies, whole or streamed.
  *
- * Built on libevent's bufferevents. What a reply says is the handler's business; here are framing, limits, time-outs and
- * the end of a connection. Loop thread only.
+ * Built on libevent's bufferevents. What a reply says is the handler's business; here are framing, limits, time-outs
+ * and the end of a connection. Loop thread only.
  *
  *   IDLE --bytes--> HEAD --blank line--> BODY --complete--> HANDLING --reply sent--> IDLE
  *     any phase --refusal or "Connection: close"--> LINGER (flush, then discard input until the peer is done) --> freed
@@ -25,15 +25,15 @@ typedef struct sk_conn sk_conn;
 typedef struct sk_conn_set sk_conn_set;
 
 typedef struct sk_conn_limits {
-    size_t max_head;   /* bytes of a request's head: beyond it 431 */
-    size_t max_body;   /* bytes of a request's body: beyond it 413 */
-    size_t max_output; /* bytes of a stream that wait for the reader: beyond it the connection is closed */
-    uint32_t head_ms;  /* from the first byte of a request to the end of its head: 408 */
-    uint32_t body_ms;  /* without a byte of the body: 408 */
-    uint32_t idle_ms;  /* between requests: closed */
-    uint32_t write_ms; /* the peer takes nothing: closed */
-    uint32_t ping_ms;  /* silence in a stream after which a comment is sent */
-    uint32_t linger_ms;/* after the last reply, for the peer to finish sending */
+    size_t max_head;    /* bytes of a request's head: beyond it 431 */
+    size_t max_body;    /* bytes of a request's body: beyond it 413 */
+    size_t max_output;  /* bytes of a stream that wait for the reader: beyond it the connection is closed */
+    uint32_t head_ms;   /* from the first byte of a request to the end of its head: 408 */
+    uint32_t body_ms;   /* without a byte of the body: 408 */
+    uint32_t idle_ms;   /* between requests: closed */
+    uint32_t write_ms;  /* the peer takes nothing: closed */
+    uint32_t ping_ms;   /* silence in a stream after which a comment is sent */
+    uint32_t linger_ms; /* after the last reply, for the peer to finish sending */
 } sk_conn_limits;
 
 /* What the owner does with requests. Calls come from the loop thread; none may free the set. */

@@ -58,8 +58,9 @@ static enum sk_http_method method_of(const char *name) {
     static const struct {
         const char *name;
         enum sk_http_method method;
-    } known[] = {{"GET", SK_HTTP_GET}, {"HEAD", SK_HTTP_HEAD},     {"POST", SK_HTTP_POST},       {"PUT", SK_HTTP_PUT}, {"DELETE", SK_HTTP_DELETE},
-                 {"OPTIONS", SK_HTTP_OPTIONS}, {"PATCH", SK_HTTP_PATCH}};
+    } known[] = {{"GET", SK_HTTP_GET},    {"HEAD", SK_HTTP_HEAD},     {"POST", SK_HTTP_POST},
+                 {"PUT", SK_HTTP_PUT},    {"DELETE", SK_HTTP_DELETE}, {"OPTIONS", SK_HTTP_OPTIONS},
+                 {"PATCH", SK_HTTP_PATCH}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return known[i].method;
     return SK_HTTP_OTHER;
@@ -92,7 +93,8 @@ static int parse_request_line(char *line, sk_http_head *out, const char **why) {
     if (!version) return refuse(why, 400, "the request line needs a method, a target and a version");
     *version++ = '\0';
     if (!is_token(line, strlen(line))) return refuse(why, 400, "the method is not a token");
-    if (strncmp(version, "HTTP/", 5) != 0) return refuse(why, 400, "the request line does not end with an HTTP version");
+    if (strncmp(version, "HTTP/", 5) != 0)
+        return refuse(why, 400, "the request line does not end with an HTTP version");
     if (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)
         return refuse(why, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
     out->minor = version[7] - '0';
@@ -140,7 +142,8 @@ static int parse_framing(sk_http_head *out, const char **why) {
     const char *coding = sk_http_head_field(out, "Transfer-Encoding");
     if (length && coding) return refuse(why, 400, "Content-Length and Transfer-Encoding exclude each other");
     if (count_field(out, "Content-Length") > 1) return refuse(why, 400, "Content-Length is given twice");
-    if (length && !parse_length(length, &out->content_length)) return refuse(why, 400, "Content-Length is not a number");
+    if (length && !parse_length(length, &out->content_length))
+        return refuse(why, 400, "Content-Length is not a number");
     if (!coding) return 0;
     if (count_field(out, "Transfer-Encoding") > 1 || strcasecmp(coding, "chunked") != 0)
         return refuse(why, 501, "the only Transfer-Encoding that is understood is 'chunked'");
@@ -168,8 +171,10 @@ static int parse_connection(sk_http_head *out, const char **why) {
     if (hosts == 0 && out->minor == 1) return refuse(why, 400, "HTTP/1.1 requires a Host header");
     const char *connection = sk_http_head_field(out, "Connection");
     out->keep_alive = out->minor == 1;
-    if (connection && list_has(connection, "close")) out->keep_alive = false;
-    else if (connection && list_has(connection, "keep-alive")) out->keep_alive = true;
+    if (connection && list_has(connection, "close"))
+        out->keep_alive = false;
+    else if (connection && list_has(connection, "keep-alive"))
+        out->keep_alive = true;
     const char *expect = sk_http_head_field(out, "Expect");
     if (expect && strcasecmp(expect, "100-continue") != 0)
         return refuse(why, 417, "the only expectation that is understood is '100-continue'");

@@ -77,13 +77,15 @@ static void chunked_is_the_only_coding_and_needs_http_1_1(void **state) {
     assert_int_equal(parse("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: Chunked\r\n\r\n"), 0);
     assert_true(head.chunked);
     assert_int_equal(parse("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), 501);
-    assert_int_equal(parse("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"), 501);
+    assert_int_equal(
+        parse("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"), 501);
     assert_int_equal(parse("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400);
 }
 
 static void the_end_of_a_head_is_found_wherever_the_input_is_split(void **state) {
     (void)state;
-    static const char *const requests[] = {"GET / HTTP/1.1\r\nHost: h\r\n\r\nBODY", "GET / HTTP/1.1\nHost: h\n\nBODY", "GET / HTTP/1.1\r\nHost: h\n\r\nBODY"};
+    static const char *const requests[] = {"GET / HTTP/1.1\r\nHost: h\r\n\r\nBODY", "GET / HTTP/1.1\nHost: h\n\nBODY",
+                                           "GET / HTTP/1.1\r\nHost: h\n\r\nBODY"};
     for (size_t r = 0; r < 3; r++) {
         size_t end = (size_t)(strstr(requests[r], "BODY") - requests[r]);
         for (size_t first = 0; first < end; first++) {
@@ -108,7 +110,8 @@ static int feed_split(const char *bytes, size_t step, size_t max, sk_buf *out, s
 
 static void chunks_are_joined_wherever_the_input_is_split(void **state) {
     (void)state;
-    static const char bytes[] = "5\r\nhello\r\n00000a;x=\"y\"\r\n0123456789\r\n1 \r\n!\n0\r\nTrailer: v\r\nOther: w\r\n\r\n";
+    static const char bytes[] =
+        "5\r\nhello\r\n00000a;x=\"y\"\r\n0123456789\r\n1 \r\n!\n0\r\nTrailer: v\r\nOther: w\r\n\r\n";
     for (size_t step = 1; step <= sizeof bytes; step++) {
         sk_buf out = {0};
         size_t total = 0;
@@ -127,9 +130,18 @@ static void malformed_or_oversized_chunks_are_refused(void **state) {
     static const struct {
         const char *bytes;
         int status;
-    } cases[] = {{"\r\n", 400},          {"g\r\n", 400},        {"-1\r\n", 400},           {"1\rx", 400},
-                 {"1\r\nab", 400},       {";x\r\n", 400},       {"0\r\n\rx", 400},         {"1\r\na\rx", 400},
-                 {"65\r\n", 413},        {"60\r\n", 0},         {"fffffffffffffff\r\n", 413}, {"ffffffffffffffff\r\n", 400}};
+    } cases[] = {{"\r\n", 400},
+                 {"g\r\n", 400},
+                 {"-1\r\n", 400},
+                 {"1\rx", 400},
+                 {"1\r\nab", 400},
+                 {";x\r\n", 400},
+                 {"0\r\n\rx", 400},
+                 {"1\r\na\rx", 400},
+                 {"65\r\n", 413},
+                 {"60\r\n", 0},
+                 {"fffffffffffffff\r\n", 413},
+                 {"ffffffffffffffff\r\n", 400}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sk_buf out = {0};
         size_t total = 0;
@@ -156,7 +168,8 @@ static void endless_size_lines_and_trailers_are_refused(void **state) {
 /* Bytes changed at random must never lead to more than a refusal; ASan watches the rest. */
 static void damaged_heads_do_no_harm(void **state) {
     (void)state;
-    static const char good[] = "POST /v1/x?a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n";
+    static const char good[] =
+        "POST /v1/x?a HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n";
     unsigned seed = 20240607;
     print_message("seed %u\n", seed);
     size_t accepted = 0, refused = 0;
@@ -168,8 +181,10 @@ static void damaged_heads_do_no_harm(void **state) {
         }
         const char *why = NULL;
         int status = sk_http_head_parse(text, sizeof good - 1, &head, &why);
-        if (status == 0) accepted++;
-        else refused++;
+        if (status == 0)
+            accepted++;
+        else
+            refused++;
         assert_true(status == 0 || (status >= 400 && status <= 505 && why));
     }
     assert_true(accepted > 0 && refused > 0);

@@ -40,24 +40,29 @@ static int bind_first(const struct addrinfo *list, const char *host, uint16_t po
         if (code == 0) return SKIPPY_OK;
     }
     if (code == EADDRINUSE)
-        return sk_err_set(e, SKIPPY_E_IO, "port %u on '%s' is in use by another program: stop it or choose another --port", port, host);
+        return sk_err_set(e, SKIPPY_E_IO,
+                          "port %u on '%s' is in use by another program: stop it or choose another --port", port, host);
     return sk_err_set(e, SKIPPY_E_IO, "cannot bind to '%s' port %u: %s", host, port, strerror(code));
 }
 
 int sk_listen_open(const char *host, uint16_t port, bool allow_public, int *fd, sk_err *e) {
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     char service[8];
     snprintf(service, sizeof service, "%u", port);
     int rc = getaddrinfo(host, service, &hints, &list);
-    if (rc != 0) return sk_err_set(e, SKIPPY_E_INVALID, "--host '%s' is not an address of this machine: %s", host, gai_strerror(rc));
+    if (rc != 0)
+        return sk_err_set(e, SKIPPY_E_INVALID, "--host '%s' is not an address of this machine: %s", host,
+                          gai_strerror(rc));
     rc = SKIPPY_OK;
     for (const struct addrinfo *ai = list; ai && !allow_public; ai = ai->ai_next)
         if (!is_loopback(ai->ai_addr)) {
-            rc = sk_err_set(e, SKIPPY_E_INVALID,
-                            "--host '%s' can be reached from other machines, and no API key is set: give --api-key or --api-key-file, "
-                            "or --allow-anonymous if everybody may use this server",
-                            host);
+            rc = sk_err_set(
+                e, SKIPPY_E_INVALID,
+                "--host '%s' can be reached from other machines, and no API key is set: give --api-key or --api-key-file, "
+                "or --allow-anonymous if everybody may use this server",
+                host);
             break;
         }
     if (rc == SKIPPY_OK) rc = bind_first(list, host, port, fd, e);

@@ -1,4 +1,5 @@
-/* The listening socket. Opened before the model is loaded, so that a wrong address or a port in use is known at once. */
+/* The listening socket. Opened before the model is loaded, so that a wrong address or a port in use is known at once.
+ */
 #ifndef SKIPPY_SERVER_LISTEN_H
 #define SKIPPY_SERVER_LISTEN_H
 

@@ -10,8 +10,8 @@
 /* One event, copied: everything that ev points to lives in the same allocation. */
 typedef struct sk_mail {
     struct sk_mail *next;
-    void *to;        /* the receiver, as given to the engine as `ud` */
-    bool embedded;   /* part of another object: not freed by sk_mail_free */
+    void *to;      /* the receiver, as given to the engine as `ud` */
+    bool embedded; /* part of another object: not freed by sk_mail_free */
     sk_gen_event ev;
     sk_gen_stats stats;
 } sk_mail;

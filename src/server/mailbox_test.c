@@ -35,10 +35,18 @@ static void a_copy_owns_everything_it_points_to(void **state) {
     (void)state;
     char text[] = "a\0b", word[] = "stop", error[] = "bad";
     sk_token_prob top[2] = {{5, -1.0f}, {6, -2.0f}};
-    sk_gen_token tokens[3] = {{.token = 5, .top = top, .n_top = 2}, {.token = 7}, {.token = 6, .top = top + 1, .n_top = 1}};
+    sk_gen_token tokens[3] = {
+        {.token = 5, .top = top, .n_top = 2}, {.token = 7}, {.token = 6, .top = top + 1, .n_top = 1}};
     sk_gen_stats stats = {.n_prompt = 42};
     strcpy(stats.cache.reason, "cold");
-    const sk_gen_event ev = {.type = SK_EV_TEXT, .text = text, .len = 3, .tokens = tokens, .n_tokens = 3, .stop_word = word, .error = error, .stats = &stats};
+    const sk_gen_event ev = {.type = SK_EV_TEXT,
+                             .text = text,
+                             .len = 3,
+                             .tokens = tokens,
+                             .n_tokens = 3,
+                             .stop_word = word,
+                             .error = error,
+                             .stats = &stats};
     sk_mail *mail = sk_mail_copy(&box, &ev);
     assert_non_null(mail);
     memset(text, 'z', sizeof text);

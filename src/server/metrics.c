@@ -30,8 +30,10 @@ uint64_t sk_process_resident_bytes(void) {
 static void label_text(sk_buf *b, const char *text) {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"') sk_buf_add(b, "\\", 1);
-        if (*text == '\n') sk_buf_str(b, "\\n");
-        else sk_buf_add(b, text, 1);
+        if (*text == '\n')
+            sk_buf_str(b, "\\n");
+        else
+            sk_buf_add(b, text, 1);
     }
 }
 
@@ -69,8 +71,11 @@ static void histogram(sk_buf *b, const char *name, const sk_histogram *h, const 
 static void render_build(const sk_metrics_input *in, sk_buf *b) {
     const struct {
         const char *name, *value;
-    } labels[] = {{"version", in->build_info},      {"model", in->model_id},         {"family", in->facts->family},
-                  {"cache_mode", in->facts->cache_mode}, {"exact", in->facts->exact}};
+    } labels[] = {{"version", in->build_info},
+                  {"model", in->model_id},
+                  {"family", in->facts->family},
+                  {"cache_mode", in->facts->cache_mode},
+                  {"exact", in->facts->exact}};
     family(b, "skippy_build_info", "gauge", "Always 1; the labels say what runs here.");
     sk_buf_str(b, "skippy_build_info{");
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
@@ -91,7 +96,8 @@ static void render_cache(const sk_engine_stats *s, sk_buf *b) {
     labelled(b, "skippy_hits_by_source_total", "source", "hot-lane", s->hits_hot_lane);
     labelled(b, "skippy_hits_by_source_total", "source", "resident", s->hits_resident);
     labelled(b, "skippy_hits_by_source_total", "source", "active-lane", s->hits_active_lane);
-    counter(b, "skippy_terminal_hits_total", s->terminal_hits, "First tokens sampled from stored logits, without a decode.");
+    counter(b, "skippy_terminal_hits_total", s->terminal_hits,
+            "First tokens sampled from stored logits, without a decode.");
     counter(b, "skippy_coalesced_total", s->coalesced, "Requests that waited for another one to compute their prefix.");
     counter(b, "skippy_tokens_restored_total", s->tokens_restored, "Prompt tokens that were not computed again.");
     counter(b, "skippy_tokens_computed_total", s->tokens_computed, "Prompt tokens that were computed.");
@@ -114,7 +120,8 @@ static void render_evictions(const sk_engine_stats *s, sk_buf *b) {
         [SKIPPY_EVICT_SEQ_IDS] = "seq-ids", [SKIPPY_EVICT_SUPERSEDED] = "superseded", [SKIPPY_EVICT_ERASED] = "erased",
         [SKIPPY_EVICT_FAULT] = "fault"};
     family(b, "skippy_evictions_total", "counter", "Stored prefixes that were dropped, by reason.");
-    for (size_t i = 0; i < SKIPPY_EVICT_REASONS; i++) labelled(b, "skippy_evictions_total", "reason", reasons[i], s->evictions[i]);
+    for (size_t i = 0; i < SKIPPY_EVICT_REASONS; i++)
+        labelled(b, "skippy_evictions_total", "reason", reasons[i], s->evictions[i]);
 }
 
 static void render_engine(const sk_engine_stats *s, sk_buf *b) {
@@ -142,7 +149,8 @@ static void render_engine(const sk_engine_stats *s, sk_buf *b) {
 /* llama-server's names, where they mean the same, so that its dashboards go on working. */
 static void render_compatible(const sk_engine_stats *s, sk_buf *b) {
     counter(b, "llamacpp:prompt_tokens_total", s->tokens_computed, "Number of prompt tokens processed.");
-    counter(b, "llamacpp:prompt_tokens_cached_total", s->tokens_restored, "Number of prompt tokens taken from the cache.");
+    counter(b, "llamacpp:prompt_tokens_cached_total", s->tokens_restored,
+            "Number of prompt tokens taken from the cache.");
     family(b, "llamacpp:prompt_seconds_total", "counter", "Prompt process time.");
     sk_buf_printf(b, "llamacpp:prompt_seconds_total %.9g\n", s->prompt_ms.sum / 1000.0);
     counter(b, "llamacpp:tokens_predicted_total", s->tokens_generated, "Number of generation tokens processed.");
@@ -158,8 +166,8 @@ static void render_http(const sk_http_stats *h, sk_buf *b) {
     family(b, "skippy_http_requests_total", "counter", "Replies by route and status.");
     for (int r = 0; r < SK_ROUTES; r++)
         for (size_t i = 0; i < SK_HTTP_STATUSES && h->replies[r][i].status; i++)
-            sk_buf_printf(b, "skippy_http_requests_total{route=\"%s\",status=\"%d\"} %" PRIu64 "\n", sk_route_name((enum sk_route)r),
-                          h->replies[r][i].status, h->replies[r][i].count);
+            sk_buf_printf(b, "skippy_http_requests_total{route=\"%s\",status=\"%d\"} %" PRIu64 "\n",
+                          sk_route_name((enum sk_route)r), h->replies[r][i].status, h->replies[r][i].count);
 }
 
 void sk_metrics_render(const sk_metrics_input *in, sk_buf *out) {

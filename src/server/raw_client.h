@@ -15,8 +15,8 @@ void raw_send(int fd, const char *text);
 void raw_request(int fd, const char *method, const char *path, const char *extra, const char *body);
 /* Reads until `text` has been seen in what was read, or the connection ends: false then. Appends to in. */
 bool raw_read_until(int fd, sk_buf *in, const char *text);
-/* Reads one whole reply with Content-Length or chunked; returns its status, 0 when the connection ended before it was complete.
- * in holds head and body as sent; bytes of a following reply stay unread or are kept in `in` from *end on. */
+/* Reads one whole reply with Content-Length or chunked; returns its status, 0 when the connection ended before it was
+ * complete. in holds head and body as sent; bytes of a following reply stay unread or are kept in `in` from *end on. */
 int raw_read_reply(int fd, sk_buf *in, size_t *end);
 /* True when the peer closes within 10 s without sending more (what comes is appended to in). */
 bool raw_read_to_end(int fd, sk_buf *in);

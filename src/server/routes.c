@@ -9,14 +9,18 @@ static const struct {
     const char *path;
     enum sk_route route;
 } paths[] = {
-    {"/v1/chat/completions", SK_ROUTE_CHAT}, {"/chat/completions", SK_ROUTE_CHAT},
+    {"/v1/chat/completions", SK_ROUTE_CHAT},
+    {"/chat/completions", SK_ROUTE_CHAT},
     {"/v1/completions", SK_ROUTE_COMPLETIONS},
-    {"/completion", SK_ROUTE_COMPLETION},    {"/completions", SK_ROUTE_COMPLETION},
+    {"/completion", SK_ROUTE_COMPLETION},
+    {"/completions", SK_ROUTE_COMPLETION},
     {"/tokenize", SK_ROUTE_TOKENIZE},
     {"/detokenize", SK_ROUTE_DETOKENIZE},
     {"/apply-template", SK_ROUTE_APPLY_TEMPLATE},
-    {"/v1/models", SK_ROUTE_MODELS},         {"/models", SK_ROUTE_MODELS},
-    {"/health", SK_ROUTE_HEALTH},            {"/v1/health", SK_ROUTE_HEALTH},
+    {"/v1/models", SK_ROUTE_MODELS},
+    {"/models", SK_ROUTE_MODELS},
+    {"/health", SK_ROUTE_HEALTH},
+    {"/v1/health", SK_ROUTE_HEALTH},
     {"/props", SK_ROUTE_PROPS},
     {"/slots", SK_ROUTE_SLOTS},
     {"/metrics", SK_ROUTE_METRICS},

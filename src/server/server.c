@@ -29,27 +29,11 @@ struct sk_server {
     sk_exchange_table exchanges;
     bool exchanges_ready;
     sk_http_stats http;
-    bool full;        /* accepting is paused */
-    unsigned stops;   /* calls of sk_server_stop seen */
-    bool told;        /* clients know that their requests end */
+    bool full;           /* accepting is paused */
+    unsigned stops;      /* calls of sk_server_stop seen */
+    bool told;           /* clients know that their requests end */
     uint64_t give_up_ns; /* while stopping: when to go on to the next step */
 };
-
-void sk_server_defaults(sk_server_params *p) {
-    memset(p, 0, sizeof *p);
-    p->listen_fd = -1;
-    p->max_body = (size_t)64 << 20;
-    p->max_head = (size_t)64 << 10;
-    p->max_output = (size_t)8 << 20;
-    p->max_connections = 1000;
-    p->head_timeout_ms = 10000;
-    p->body_timeout_ms = 30000;
-    p->idle_timeout_ms = 75000;
-    p->write_timeout_ms = 60000;
-    p->ping_ms = 15000;
-    p->shutdown_ms = 10000;
-    p->tick_ms = 250;
-}
 
 /* ---- answers that need no engine job ---- */
 
@@ -111,8 +95,10 @@ static void reply_now(sk_server *s, sk_conn *c, enum sk_route route) {
                                                  : SK_TYPE_JSON;
     sk_buf out = {0};
     int status = answer(s, route, sk_conn_body(c), &out);
-    if (out.failed) sk_reply_error(c, 500, "", "the server ran out of memory");
-    else sk_conn_reply(c, status, type, out.data, out.len);
+    if (out.failed)
+        sk_reply_error(c, 500, "", "the server ran out of memory");
+    else
+        sk_conn_reply(c, status, type, out.data, out.len);
     sk_buf_free(&out);
 }
 
@@ -126,7 +112,8 @@ static bool authorised(const sk_server *s, const sk_conn *c, char tenant[SK_TENA
            sk_auth_check(s->p.auth, key, len, tenant);
 }
 
-/* Browsers ask before they send a key to another origin; llama-server allows every origin, and so do its web clients expect. */
+/* Browsers ask before they send a key to another origin; llama-server allows every origin, and so do its web clients
+ * expect. */
 static void add_cors(sk_conn *c) {
     const char *origin = sk_http_head_field(sk_conn_head(c), "Origin");
     if (!origin) return;
@@ -137,7 +124,8 @@ static void add_cors(sk_conn *c) {
 }
 
 static void reply_preflight(sk_conn *c) {
-    if (!sk_http_head_field(sk_conn_head(c), "Origin")) sk_conn_add_header(c, "Access-Control-Allow-Credentials", "true");
+    if (!sk_http_head_field(sk_conn_head(c), "Origin"))
+        sk_conn_add_header(c, "Access-Control-Allow-Credentials", "true");
     sk_conn_add_header(c, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     sk_conn_add_header(c, "Access-Control-Allow-Headers", "*");
     sk_conn_reply(c, 200, NULL, NULL, 0);
@@ -172,11 +160,16 @@ static void on_request(void *ud, sk_conn *c) {
     enum sk_route route = (enum sk_route)sk_conn_tag(c);
     char tenant[SK_TENANT_CAP];
     const char *name = sk_auth_count(s->p.auth) > 0 && authorised(s, c, tenant) ? tenant : NULL;
-    if (route == SK_ROUTE_HEALTH && s->stops > 0) sk_reply_error(c, 503, "", "the server is shutting down");
-    else if (route == SK_ROUTE_CHAT) sk_exchange_start(&s->exchanges, c, SK_API_CHAT, name);
-    else if (route == SK_ROUTE_COMPLETIONS) sk_exchange_start(&s->exchanges, c, SK_API_COMPLETIONS, name);
-    else if (route == SK_ROUTE_COMPLETION) sk_exchange_start(&s->exchanges, c, SK_API_LLAMA, name);
-    else reply_now(s, c, route);
+    if (route == SK_ROUTE_HEALTH && s->stops > 0)
+        sk_reply_error(c, 503, "", "the server is shutting down");
+    else if (route == SK_ROUTE_CHAT)
+        sk_exchange_start(&s->exchanges, c, SK_API_CHAT, name);
+    else if (route == SK_ROUTE_COMPLETIONS)
+        sk_exchange_start(&s->exchanges, c, SK_API_COMPLETIONS, name);
+    else if (route == SK_ROUTE_COMPLETION)
+        sk_exchange_start(&s->exchanges, c, SK_API_LLAMA, name);
+    else
+        reply_now(s, c, route);
 }
 
 static void on_refuse(void *ud, sk_conn *c, int status, const char *why) {
@@ -305,8 +298,8 @@ static bool create_events(sk_server *s) {
     s->on_mail = event_new(s->base, s->exchanges.box.fd, EV_READ | EV_PERSIST, on_mail, s);
     s->on_stop = event_new(s->base, s->stop_fd, EV_READ | EV_PERSIST, on_stop, s);
     s->on_tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
-    return s->on_mail && s->on_stop && s->on_tick && event_add(s->on_mail, NULL) == 0 && event_add(s->on_stop, NULL) == 0 &&
-           event_add(s->on_tick, &tick) == 0;
+    return s->on_mail && s->on_stop && s->on_tick && event_add(s->on_mail, NULL) == 0 &&
+           event_add(s->on_stop, NULL) == 0 && event_add(s->on_tick, &tick) == 0;
 }
 
 static bool create_listener(sk_server *s) {

@@ -19,13 +19,14 @@ typedef struct sk_server sk_server;
 
 /* Everything is borrowed until sk_server_destroy, except listen_fd, which the server takes over. */
 typedef struct sk_server_params {
-    int listen_fd;       /* from sk_listen_open */
+    int listen_fd; /* from sk_listen_open */
     sk_engine *engine;
     sk_api *api;
     const sk_auth *auth; /* NULL or empty: no key is asked for */
     const char *model_id, *model_path, *build_info;
-    size_t max_body, max_head, max_output; /* bytes: of a request's body and head, and of a stream that waits for its reader */
-    uint32_t max_connections;              /* further clients wait in the system's queue */
+    size_t max_body, max_head,
+        max_output;           /* bytes: of a request's body and head, and of a stream that waits for its reader */
+    uint32_t max_connections; /* further clients wait in the system's queue */
     uint32_t head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms;
     uint32_t ping_ms;     /* silence in a stream after which a comment is sent */
     uint32_t shutdown_ms; /* how long running requests may go on after a stop */

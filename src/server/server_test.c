@@ -68,7 +68,8 @@ static void assert_error_object(const sk_buf *in) {
     json_decref(root);
 }
 
-/* Sends bytes on a new connection; expects the status. For errors an error object too. Returns the whole reply in *in. */
+/* Sends bytes on a new connection; expects the status. For errors an error object too. Returns the whole reply in *in.
+ */
 static void expect(const char *bytes, int status, sk_buf *in) {
     int fd = raw_connect(fx.port);
     raw_send(fd, bytes);
@@ -156,7 +157,9 @@ static void unknown_paths_and_wrong_methods_are_told_apart(void **state) {
 static void preflight_requests_are_answered_as_llama_server_does(void **state) {
     (void)state;
     sk_buf in = {0};
-    expect("OPTIONS /completions HTTP/1.1\r\nHost: a\r\nOrigin: web.mydomain.fr\r\nAccess-Control-Request-Method: POST\r\n\r\n", 200, &in);
+    expect(
+        "OPTIONS /completions HTTP/1.1\r\nHost: a\r\nOrigin: web.mydomain.fr\r\nAccess-Control-Request-Method: POST\r\n\r\n",
+        200, &in);
     assert_non_null(strstr(in.data, "Access-Control-Allow-Origin: web.mydomain.fr\r\n"));
     assert_non_null(strstr(in.data, "Access-Control-Allow-Credentials: true\r\n"));
     assert_non_null(strstr(in.data, "Access-Control-Allow-Methods: GET, POST, DELETE, OPTIONS\r\n"));
@@ -286,7 +289,8 @@ static void keys_are_needed_everywhere_but_on_public_paths(void **state) {
 static void each_key_is_its_own_tenant(void **state) {
     (void)state;
     sk_buf in = {0};
-    static const char *const keys[] = {"Authorization: Bearer key-one\r\n", "X-Api-Key: key-one\r\n", "X-Api-Key: key-two\r\n"};
+    static const char *const keys[] = {"Authorization: Bearer key-one\r\n", "X-Api-Key: key-one\r\n",
+                                       "X-Api-Key: key-two\r\n"};
     for (size_t i = 0; i < 3; i++) {
         int fd = raw_connect(fx.port);
         raw_request(fd, "POST", "/v1/completions", keys[i], "{}");

@@ -1,0 +1,239 @@
+#include "cli/serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "cli/load_bar.h"
+#include "cli/serve_options.h"
+#include "openai/api.h"
+#include "server/listen.h"
+#include "server/server.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+/* For the signal handler, which has no other way to find them. */
+static _Atomic(sk_server *) running;
+static atomic_uint signals;
+
+static void on_signal(int sig) {
+    (void)sig;
+    atomic_fetch_add(&signals, 1);
+    sk_server *s = atomic_load(&running);
+    if (s) sk_server_stop(s);
+}
+
+static void install_signals(void) {
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+    act.sa_handler = SIG_IGN; /* a client that leaves is an error of write, not the end of the server */
+    sigaction(SIGPIPE, &act, NULL);
+}
+
+/* Each client is a file descriptor; the usual soft limit of 1024 is less than the server's own limits need. */
+static void raise_file_limit(void) {
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur == r.rlim_max) return;
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+}
+
+static bool on_progress(void *ud, float fraction) {
+    sk_load_bar_show(ud, fraction);
+    return atomic_load(&signals) == 0;
+}
+
+/* Directory where the digests of weights are remembered: $XDG_CACHE_HOME/skippy or ~/.cache/skippy. False when there is
+ * none. */
+static bool digest_dir(char *out, size_t cap) {
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (base && *base)
+        n = snprintf(out, cap, "%s", base);
+    else if (home && *home)
+        n = snprintf(out, cap, "%s/.cache", home);
+    if (n < 0 || (size_t)n + sizeof "/skippy" > cap) return false;
+    if (mkdir(out, 0700) != 0 && errno != EEXIST) return false;
+    strcat(out, "/skippy");
+    return mkdir(out, 0700) == 0 || errno == EEXIST;
+}
+
+/* What runs, in the order in which it was started. */
+typedef struct service {
+    sk_serve_options o;
+    int listen_fd;
+    sk_model *model;
+    sk_engine *engine;
+    sk_api *api;
+    sk_server *server;
+    char digests[1024];
+    char address[128];
+} service;
+
+static int load_model(service *s, sk_err *e) {
+    sk_load_bar bar = {
+        .out = stderr, .tty = isatty(STDERR_FILENO) != 0, .what = "skippy: loading the model", .shown = -1};
+    s->o.model.progress = on_progress;
+    s->o.model.progress_ud = &bar;
+    int rc = sk_model_load(&s->o.model, &s->model, e);
+    if (bar.tty && bar.shown >= 0 && bar.shown < 100) fputc('\n', stderr);
+    return rc;
+}
+
+static int start_engine(service *s, sk_err *e) {
+    sk_engine_params *p = &s->o.engine;
+    if (s->o.ctx_of_model) p->n_ctx = (uint32_t)sk_model_get_info(s->model)->n_ctx_train;
+    if (digest_dir(s->digests, sizeof s->digests)) p->digest_dir = s->digests;
+    return sk_engine_start(s->model, p, &s->engine, e);
+}
+
+static int start_api(service *s, sk_err *e) {
+    const sk_api_params p = {.model = s->model,
+                             .model_id = sk_model_get_info(s->model)->id,
+                             .n_ctx = sk_engine_get_facts(s->engine)->n_ctx,
+                             .chat_template = s->o.chat_template,
+                             .default_n_predict = s->o.n_predict};
+    return sk_api_create(&p, &s->api, e);
+}
+
+static int start_server(service *s, sk_err *e) {
+    const sk_model_info *info = sk_model_get_info(s->model);
+    sk_server_params *p = &s->o.server;
+    p->listen_fd = s->listen_fd;
+    p->engine = s->engine;
+    p->api = s->api;
+    p->auth = s->o.auth;
+    p->model_id = info->id;
+    p->model_path = info->path;
+    p->build_info = SKIPPY_VERSION;
+    s->listen_fd = -1; /* the server's now, also when it fails */
+    return sk_server_create(p, &s->server, e);
+}
+
+static int start(service *s, sk_err *e) {
+    bool public_ok = s->o.allow_anonymous || sk_auth_count(s->o.auth) > 0;
+    int rc = sk_listen_open(s->o.host, s->o.port, public_ok, &s->listen_fd, e);
+    if (rc != SKIPPY_OK) return rc;
+    sk_listen_name(s->listen_fd, s->address, sizeof s->address);
+    rc = load_model(s, e);
+    if (rc == SKIPPY_OK) rc = start_engine(s, e);
+    if (rc == SKIPPY_OK) rc = start_api(s, e);
+    if (rc == SKIPPY_OK) rc = start_server(s, e);
+    return rc;
+}
+
+/* The engine stops before the server is destroyed: see server.h. */
+static void stop(service *s) {
+    atomic_store(&running, NULL);
+    if (s->engine) sk_engine_stop(s->engine);
+    sk_server_destroy(s->server);
+    if (s->api) sk_api_destroy(s->api);
+    if (s->model) sk_model_free(s->model);
+    if (s->listen_fd >= 0) close(s->listen_fd);
+    sk_serve_options_free(&s->o);
+}
+
+/* "1.10 GiB" or "35.2 MiB". */
+static const char *size_text(uint64_t bytes, char *buf, size_t cap) {
+    const double mib = 1024.0 * 1024.0;
+    double size = (double)bytes;
+    snprintf(buf, cap, size < 1024.0 * mib ? "%.1f MiB" : "%.2f GiB",
+             size < 1024.0 * mib ? size / mib : size / (1024.0 * mib));
+    return buf;
+}
+
+static void print_facts(const service *s) {
+    const sk_model_info *info = sk_model_get_info(s->model);
+    const sk_engine_facts *f = sk_engine_get_facts(s->engine);
+    bool keys = sk_auth_count(s->o.auth) > 0;
+    printf("skippy %s is listening on http://%s\n", SKIPPY_VERSION, s->address);
+    char size[32];
+    printf("  model    %s (%s, %s)\n", info->id, info->desc, size_text(info->size_bytes, size, sizeof size));
+    printf("  cache    %s: %s\n", f->cache_mode, f->cache_reason);
+    printf("  context  %u tokens, %u lanes, %d threads, KV %s/%s\n", f->n_ctx, f->n_lanes, (int)f->n_threads, f->type_k,
+           f->type_v);
+    printf("  exact    %s%s%s\n", f->exact, f->schedule && *f->schedule ? ": " : "", f->schedule ? f->schedule : "");
+    if (keys) printf("  keys     %zu, each its own tenant\n", sk_auth_count(s->o.auth));
+    printf("Try it:\n  curl http://%s/v1/chat/completions%s -H 'Content-Type: application/json' \\\n"
+           "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":32}'\n",
+           s->address, keys ? " -H 'Authorization: Bearer KEY'" : "");
+    fflush(stdout);
+}
+
+static void put(sk_buf *b, const char *key, const char *value) {
+    sk_buf_printf(b, "\"%s\":\"", key);
+    if (value) sk_buf_json_escape(b, value, strlen(value));
+    sk_buf_str(b, "\",");
+}
+
+static void print_json(const service *s) {
+    const sk_model_info *info = sk_model_get_info(s->model);
+    const sk_engine_facts *f = sk_engine_get_facts(s->engine);
+    char url[160];
+    sk_buf b = {0};
+    snprintf(url, sizeof url, "http://%s", s->address);
+    sk_buf_str(&b, "{");
+    put(&b, "version", SKIPPY_VERSION);
+    put(&b, "url", url);
+    put(&b, "model", info->id);
+    put(&b, "model_desc", info->desc);
+    put(&b, "model_path", info->path);
+    put(&b, "family", f->family);
+    put(&b, "cache_mode", f->cache_mode);
+    put(&b, "cache_reason", f->cache_reason);
+    put(&b, "exact", f->exact);
+    put(&b, "cache_type_k", f->type_k);
+    put(&b, "cache_type_v", f->type_v);
+    sk_buf_printf(&b, "\"model_bytes\":%llu,\"n_ctx\":%u,\"lanes\":%u,\"threads\":%d,\"api_keys\":%zu}\n",
+                  (unsigned long long)info->size_bytes, f->n_ctx, f->n_lanes, (int)f->n_threads,
+                  sk_auth_count(s->o.auth));
+    fwrite(b.data, 1, b.len, stdout);
+    fflush(stdout);
+    sk_buf_free(&b);
+}
+
+static void serve(service *s) {
+    atomic_store(&running, s->server);
+    /* A signal before the line above was only counted. */
+    if (atomic_load(&signals) > 0) sk_server_stop(s->server);
+    if (s->o.json)
+        print_json(s);
+    else
+        print_facts(s);
+    sk_server_run(s->server);
+    sk_log(SK_LOG_INFO, "stopped");
+}
+
+int sk_cli_serve(int argc, char **argv) {
+    service s = {.listen_fd = -1};
+    sk_err e = {0};
+    int code = EXIT_DONE;
+    if (sk_serve_options_parse(&s.o, argc, argv, &e) != SKIPPY_OK) {
+        fprintf(stderr, "%s: %s. Try 'skippy serve --help'.\n", argv[0], e.text);
+        code = EXIT_USAGE;
+    } else if (s.o.help) {
+        sk_serve_options_help();
+    } else {
+        install_signals();
+        raise_file_limit();
+        int rc = start(&s, &e);
+        if (rc == SKIPPY_OK) {
+            serve(&s);
+        } else if (rc != SKIPPY_E_CANCELLED) {
+            fprintf(stderr, "%s: %s\n", argv[0], e.text);
+            code = EXIT_FAILED;
+        }
+    }
+    stop(&s);
+    return code;
+}

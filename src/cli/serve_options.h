@@ -1,0 +1,36 @@
+/* Flags and environment of `skippy serve`, turned into the parameters of model, engine and server. */
+#ifndef SKIPPY_CLI_SERVE_OPTIONS_H
+#define SKIPPY_CLI_SERVE_OPTIONS_H
+
+#include "engine/engine.h"
+#include "runtime/model.h"
+#include "server/auth.h"
+#include "server/server.h"
+
+#define SK_MAX_LORA 16
+
+typedef struct sk_serve_options {
+    sk_model_params model;
+    sk_engine_params engine; /* n_ctx 0 with ctx_of_model: the model's own */
+    sk_server_params server; /* limits only */
+    sk_lora_spec lora[SK_MAX_LORA];
+    char *lora_paths[SK_MAX_LORA]; /* owned; NULL where the path is argv's */
+    bool ctx_of_model;
+    int32_t n_predict;
+    const char *host;
+    uint16_t port;
+    bool allow_anonymous;
+    sk_auth *auth;       /* owned */
+    char *chat_template; /* owned; NULL = the model's */
+    bool json, help;
+} sk_serve_options;
+
+/* Fills *o from argv[1..] and getenv-style look-ups of SKIPPY_API_KEY. Strings of argv are borrowed. Flags of
+ * llama-server that make no difference here are accepted with a warning in the log. Call sk_serve_options_free in any
+ * case. Errors: SKIPPY_E_INVALID with words that name flag and value, SKIPPY_E_NOT_FOUND and SKIPPY_E_IO for files,
+ * SKIPPY_E_NOMEM. */
+int sk_serve_options_parse(sk_serve_options *o, int argc, char **argv, sk_err *e);
+void sk_serve_options_free(sk_serve_options *o);
+void sk_serve_options_help(void);
+
+#endif

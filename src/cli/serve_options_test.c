@@ -1,0 +1,189 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "cli/serve_options.h"
+
+static sk_serve_options o;
+static sk_err e;
+
+static int clean(void **state) {
+    (void)state;
+    unsetenv("SKIPPY_API_KEY");
+    sk_log_set_level(SK_LOG_ERROR);
+    return 0;
+}
+
+static int release(void **state) {
+    (void)state;
+    sk_serve_options_free(&o);
+    return 0;
+}
+
+#define PARSE(...)                                                                                                     \
+    ({                                                                                                                 \
+        char *argv_[] = {"skippy serve", __VA_ARGS__};                                                                 \
+        sk_serve_options_free(&o);                                                                                     \
+        sk_serve_options_parse(&o, (int)(sizeof argv_ / sizeof *argv_), argv_, &e);                                    \
+    })
+
+static void defaults_need_only_a_model(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("-m", "x.gguf"), SKIPPY_OK);
+    assert_string_equal(o.model.path, "x.gguf");
+    assert_string_equal(o.host, "127.0.0.1");
+    assert_int_equal(o.port, 8080);
+    assert_int_equal(o.engine.flash_attn, -1);
+    assert_int_equal(o.model.n_gpu_layers, -1);
+    assert_false(o.ctx_of_model);
+    assert_false(o.engine.cache_off);
+    assert_null(o.auth);
+    assert_int_equal(o.server.max_body, 64 << 20);
+}
+
+static void llama_servers_flags_have_their_meaning(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("--model", "x.gguf", "-c", "0", "-np", "8", "-t", "3", "-tb", "4", "-b", "256", "-ub", "128",
+                           "-fa", "on", "-ctk", "q8_0", "-ctv", "f32", "-ngl", "7", "--no-mmap", "--swa-full",
+                           "--rope-scale", "4", "-a", "me", "-n", "9"),
+                     SKIPPY_OK);
+    assert_true(o.ctx_of_model);
+    assert_int_equal(o.engine.n_lanes, 8);
+    assert_int_equal(o.engine.n_threads, 3);
+    assert_int_equal(o.engine.n_threads_batch, 4);
+    assert_int_equal(o.engine.n_batch, 256);
+    assert_int_equal(o.engine.n_ubatch, 128);
+    assert_int_equal(o.engine.flash_attn, 1);
+    assert_string_equal(o.engine.type_k, "q8_0");
+    assert_string_equal(o.engine.type_v, "f32");
+    assert_int_equal(o.model.n_gpu_layers, 7);
+    assert_true(o.model.no_mmap);
+    assert_true(o.engine.swa_full);
+    assert_true(o.engine.rope_freq_scale == 0.25f);
+    assert_string_equal(o.model.alias, "me");
+    assert_int_equal(o.n_predict, 9);
+    assert_int_equal(PARSE("-m", "x", "-np", "-1", "-t", "-1", "-ngl", "all"), SKIPPY_OK);
+    assert_int_equal(o.engine.n_lanes, 0);
+    assert_int_equal(o.engine.n_threads, 0);
+}
+
+static void cache_and_server_flags_are_applied(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("-m", "x", "--cache", "off", "--exact", "bit", "--cache-seqs", "9", "--cache-mib", "100",
+                           "--cache-logits-mib", "3", "--queue-max", "5", "--max-body", "2", "--timeout", "7",
+                           "--shutdown-timeout", "0", "--port", "0", "--json"),
+                     SKIPPY_OK);
+    assert_true(o.engine.cache_off);
+    assert_int_equal(o.engine.exact, SK_EXACT_BIT);
+    assert_int_equal(o.engine.cache_seqs, 9);
+    assert_int_equal(o.engine.cache_bytes, 100 << 20);
+    assert_int_equal(o.engine.logits_bytes, 3 << 20);
+    assert_int_equal(o.engine.queue_max, 5);
+    assert_int_equal(o.server.max_body, 2 << 20);
+    assert_int_equal(o.server.body_timeout_ms, 7000);
+    assert_int_equal(o.server.write_timeout_ms, 7000);
+    assert_int_equal(o.server.shutdown_ms, 0);
+    assert_int_equal(o.port, 0);
+    assert_true(o.json);
+}
+
+static void flags_that_make_no_difference_are_accepted(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("-m", "x", "--jinja", "--metrics", "--slots", "-cb", "-kvu", "--no-ui", "-cram", "-1",
+                           "--seed", "42", "-lv", "3"),
+                     SKIPPY_OK);
+    assert_string_equal(o.model.path, "x");
+}
+
+static void wrong_values_name_the_flag_and_the_value(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("-m", "x", "--port", "65536"), SKIPPY_E_INVALID);
+    assert_non_null(strstr(e.text, "--port"));
+    assert_non_null(strstr(e.text, "65536"));
+    assert_int_equal(PARSE("-m", "x", "-np", "0x"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "-ctk", "q3"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--exact", "very"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--rope-scale", "0"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "-b", "64", "-ub", "128"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--unheard-of"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--lora-scaled", "a"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--lora-scaled", ":1"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--lora-scaled", "a:b"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("--port", "1"), SKIPPY_E_INVALID);
+    assert_non_null(strstr(e.text, "-m MODEL.gguf"));
+}
+
+static void help_needs_no_model(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("--help"), SKIPPY_OK);
+    assert_true(o.help);
+}
+
+static void keys_come_from_flags_files_and_the_environment(void **state) {
+    (void)state;
+    char tenant[SK_TENANT_CAP], path[] = "keys-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "three\n", 6), 6);
+    close(fd);
+    setenv("SKIPPY_API_KEY", "four,five", 1);
+    assert_int_equal(PARSE("-m", "x", "--api-key", "one,two", "--api-key", "six", "--api-key-file", path), SKIPPY_OK);
+    unlink(path);
+    assert_int_equal(sk_auth_count(o.auth), 6);
+    assert_true(sk_auth_check(o.auth, "three", 5, tenant));
+    assert_true(sk_auth_check(o.auth, "five", 4, tenant));
+    setenv("SKIPPY_API_KEY", "a,,b", 1);
+    assert_int_equal(PARSE("-m", "x"), SKIPPY_E_INVALID);
+    unsetenv("SKIPPY_API_KEY");
+    assert_int_equal(PARSE("-m", "x", "--api-key", ""), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--api-key-file", "there-is-no-such-file"), SKIPPY_E_NOT_FOUND);
+}
+
+static void adapters_keep_their_order_and_scale(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("-m", "x", "--lora", "a.gguf", "--lora-scaled", "c:b.gguf:0.5"), SKIPPY_OK);
+    assert_int_equal(o.engine.n_lora, 2);
+    assert_string_equal(o.engine.lora[0].path, "a.gguf");
+    assert_true(o.engine.lora[0].scale == 1.0f);
+    assert_string_equal(o.engine.lora[1].path, "c:b.gguf");
+    assert_true(o.engine.lora[1].scale == 0.5f);
+}
+
+static void templates_come_from_text_or_file(void **state) {
+    (void)state;
+    char path[] = "template-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "{{ x }}\n", 8), 8);
+    close(fd);
+    assert_int_equal(PARSE("-m", "x", "--chat-template", "one", "--chat-template-file", path), SKIPPY_OK);
+    unlink(path);
+    assert_string_equal(o.chat_template, "{{ x }}\n");
+    assert_int_equal(PARSE("-m", "x", "--chat-template-file", path), SKIPPY_E_NOT_FOUND);
+    assert_int_equal(PARSE("-m", "x", "--chat-template-file", "/dev/null"), SKIPPY_E_INVALID);
+}
+
+#define ON_CLEAN(test) cmocka_unit_test_setup_teardown(test, clean, release)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_CLEAN(defaults_need_only_a_model),
+        ON_CLEAN(llama_servers_flags_have_their_meaning),
+        ON_CLEAN(cache_and_server_flags_are_applied),
+        ON_CLEAN(flags_that_make_no_difference_are_accepted),
+        ON_CLEAN(wrong_values_name_the_flag_and_the_value),
+        ON_CLEAN(help_needs_no_model),
+        ON_CLEAN(keys_come_from_flags_files_and_the_environment),
+        ON_CLEAN(adapters_keep_their_order_and_scale),
+        ON_CLEAN(templates_come_from_text_or_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
