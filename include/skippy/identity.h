@@ -94,14 +94,14 @@ SKIPPY_API int skippy_activation_id(char *buf, size_t cap, const char *page_id, 
 /* Called while a file is digested; returns false to stop. */
 typedef bool (*skippy_progress_fn)(void *ud, uint64_t done_bytes, uint64_t total_bytes);
 
-/* Content digest of a file, remembered in cache_dir under (canonical path, size, mtime in ns, inode, status-change
- * time), so that a second call for the same file reads a few hundred bytes. cache_dir NULL: always read everything. A
- * damaged or foreign cache record is ignored and rewritten. *from_cache (may be NULL) tells which it was. A file that
- * changed less than two seconds ago gets no record yet: its times could not tell another change. cache_dir and its
- * missing parents are created with mode 0700, records with mode 0600. Reads in pieces of 2 MiB. Errors:
- * SKIPPY_E_INVALID, SKIPPY_E_NOT_FOUND, SKIPPY_E_IO (not a readable regular file, or it changed while it was read),
- * SKIPPY_E_NOMEM, SKIPPY_E_CANCELLED (progress returned false). A record that cannot be written is not an error: the
- * digest is right all the same. */
+/* Content digest of a file, remembered in cache_dir under (canonical path, size, mtime and ctime in ns, inode), so that
+ * a second call for the same file reads a few hundred bytes. cache_dir NULL or empty: always read everything.
+ * A damaged or foreign cache record is ignored and rewritten. *from_cache (may be NULL) tells which it was.
+ * A file that changed less than two seconds ago gets no record yet: its times could not tell another change.
+ * cache_dir and its missing parents are created with mode 0700, records with mode 0600. Reads in pieces of 2 MiB.
+ * Errors: SKIPPY_E_INVALID, SKIPPY_E_NOT_FOUND, SKIPPY_E_IO (not a readable regular file, or it changed while it was
+ * read), SKIPPY_E_NOMEM, SKIPPY_E_CANCELLED (progress returned false). A record that cannot be written is not an error:
+ * the digest is right all the same. */
 SKIPPY_API int skippy_file_digest(const char *path, const char *cache_dir, skippy_progress_fn progress, void *ud,
                                   skippy_key *out, bool *from_cache);
 

@@ -74,9 +74,13 @@ SKIPPY_API double skippy_resident_benefit(const skippy_resident_entry *e, uint64
 /* First phase of recording. Chooses victims so that one more entry with these cells and bytes fits every limit, and
  * writes their ids to victims (at most cap), *n_victims of them; *reason says which limit asked first. The new entry's
  * id and sequence id go to *out_id and *out_seq (the sequence id may be one that a victim still holds: drop victims
- * first). Nothing is removed by this call. Exactly one reservation may be open at a time. Errors: SKIPPY_E_TOO_LARGE
- * (alone over a limit; no victim is named), SKIPPY_E_FULL (leases are in the way), SKIPPY_E_BUSY (a reservation is
- * open), SKIPPY_E_TOO_SMALL (more victims than cap), SKIPPY_E_NOMEM. */
+ * first). Nothing is removed by this call. Exactly one reservation may be open at a time.
+ * Victims are chosen by lowest benefit, then oldest use, then lowest id, among those that help against the limit; none
+ * is named that could stay. *reason and the ids are written only with SKIPPY_OK; *reason means something only when
+ * *n_victims > 0. No allocation.
+ * Errors: SKIPPY_E_TOO_LARGE (alone over a limit, or the cache is off; no victim is named), SKIPPY_E_FULL (leases are
+ * in the way), SKIPPY_E_BUSY (a reservation is open), SKIPPY_E_TOO_SMALL (more victims than cap: *n_victims of them),
+ * SKIPPY_E_INVALID (n_tokens 0, a cost that is negative or not finite, sums that overflow). */
 SKIPPY_API int skippy_resident_reserve(skippy_resident *r, size_t n_tokens, uint64_t cells, uint64_t bytes, double cost,
                                        uint64_t *victims, size_t cap, size_t *n_victims,
                                        enum skippy_evict_reason *reason, uint64_t *out_id, int32_t *out_seq);

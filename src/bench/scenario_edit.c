@@ -34,6 +34,7 @@ static int put_edit(sk_run *r, size_t round, size_t k, const sk_buf *history, sk
     return rc;
 }
 
+/* The first version is answered at length, as in a chat whose answer did not please; then come the edits. */
 static int one_round(sk_run *r, size_t round, sk_err *e) {
     sk_conversation c;
     sk_buf history = {0};
@@ -50,7 +51,8 @@ static int one_round(sk_run *r, size_t round, sk_err *e) {
             rc = sk_run_note_template(r, &c, e);
         }
         if (rc == SKIPPY_OK) {
-            rc = sk_run_send(r, &c, 1, first ? "first version (cold)" : "edited message", first, NULL, e);
+            rc = sk_run_send(r, &c, first ? SK_GATE_TOKENS : 1,
+                             first ? "first version, answered (cold)" : "edited message", first, NULL, e);
         }
     }
     sk_buf_free(&history);

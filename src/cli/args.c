@@ -35,7 +35,7 @@ static bool take_value(sk_args *a, const sk_arg_def *d, const char *attached, sk
         return false;
     }
     if (attached || !d->value) return true;
-    if (d->optional && (!next || !is_choice(d, next))) return true;
+    if (d->value[0] == '[' && (!next || !is_choice(d, next))) return true;
     if (!next) {
         sk_err_set(e, SKIPPY_E_INVALID, "%s needs a value: %s", a->name, d->value);
         return false;

@@ -14,9 +14,8 @@
 typedef struct sk_arg_def {
     int id;              /* > 0; what sk_args_next returns */
     const char *names;   /* separated by blanks: "-c --ctx-size" */
-    const char *value;   /* what stands for the value in the help ("N"); NULL: a switch without a value */
-    const char *choices; /* "on|off|auto": the only values; NULL: any */
-    bool optional;       /* with choices: the value may be left out */
+    const char *value;   /* what stands for the value in the help ("N"); in brackets: may be left out; NULL: none */
+    const char *choices; /* "on|off|auto": the only values; NULL: any. Needed where the value may be left out */
     const char *help;    /* NULL: accepted but not listed */
 } sk_arg_def;
 

@@ -14,11 +14,11 @@
 enum { SIZE = 1, PARALLEL, SWITCH, FLASH, MODE };
 
 static const sk_arg_def defs[] = {
-    {SIZE, "-c --ctx-size", "N", NULL, false, "size"},
-    {PARALLEL, "-np --parallel", "N", NULL, false, "lanes\nin two lines"},
-    {SWITCH, "--swa-full", NULL, NULL, false, NULL},
-    {FLASH, "-fa --flash-attn", "[on|off|auto]", "on|off|auto", true, "attention"},
-    {MODE, "--exact", "state|bit", "state|bit", false, "mode"},
+    {SIZE, "-c --ctx-size", "N", NULL, "size"},
+    {PARALLEL, "-np --parallel", "N", NULL, "lanes\nin two lines"},
+    {SWITCH, "--swa-full", NULL, NULL, NULL},
+    {FLASH, "-fa --flash-attn", "[on|off|auto]", "on|off|auto", "attention"},
+    {MODE, "--exact", "state|bit", "state|bit", "mode"},
 };
 
 static sk_args a;

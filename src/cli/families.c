@@ -11,8 +11,8 @@
 enum { ARG_JSON = 1, ARG_HELP };
 
 static const sk_arg_def defs[] = {
-    {ARG_JSON, "--json", NULL, NULL, false, "one JSON array"},
-    {ARG_HELP, "-h --help", NULL, NULL, false, "this text"},
+    {ARG_JSON, "--json", NULL, NULL, "one JSON array"},
+    {ARG_HELP, "-h --help", NULL, NULL, "this text"},
 };
 enum { N_DEFS = sizeof defs / sizeof *defs };
 

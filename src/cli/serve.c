@@ -57,15 +57,15 @@ static bool on_progress(void *ud, float fraction) {
  * none. */
 static bool digest_dir(char *out, size_t cap) {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char parent[1000];
     int n = -1;
     if (base && *base)
-        n = snprintf(out, cap, "%s", base);
+        n = snprintf(parent, sizeof parent, "%s", base);
     else if (home && *home)
-        n = snprintf(out, cap, "%s/.cache", home);
-    if (n < 0 || (size_t)n + sizeof "/skippy" > cap) return false;
-    if (mkdir(out, 0700) != 0 && errno != EEXIST) return false;
-    strcat(out, "/skippy");
-    return mkdir(out, 0700) == 0 || errno == EEXIST;
+        n = snprintf(parent, sizeof parent, "%s/.cache", home);
+    if (n < 0 || (size_t)n >= sizeof parent || (mkdir(parent, 0700) != 0 && errno != EEXIST)) return false;
+    n = snprintf(out, cap, "%s/skippy", parent);
+    return n > 0 && (size_t)n < cap && (mkdir(out, 0700) == 0 || errno == EEXIST);
 }
 
 /* What runs, in the order in which it was started. */

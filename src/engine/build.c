@@ -16,7 +16,7 @@ enum {
     DENSE_SEQS = 32,  /* snapshots of attention state cost only bookkeeping, but every id costs a row of logits in llama.cpp */
     MIN_STATE_SEQS = 4,
     WINDOW_SEQS = 8,  /* fewer detached windows than this are not worth their restrictions */
-    MAX_SEQS = 180    /* llama.cpp's limit is 256 ids, lanes included */
+    MAX_SEQS = 100    /* llama.cpp's limit is 256 ids: lanes, scratch and guards included */
 };
 
 static const uint64_t MIB = 1024 * 1024;
@@ -38,11 +38,11 @@ static void fill_defaults(sk_engine_params *p, const sk_model_info *mi) {
 }
 
 static int check_params(const sk_engine_params *p, sk_err *e) {
-    if (p->n_lanes > 64) return sk_err_set(e, SKIPPY_E_INVALID, "%u lanes (-np); at most 64 can run at the same time", p->n_lanes);
+    if (p->n_lanes > 16) return sk_err_set(e, SKIPPY_E_INVALID, "%u lanes (-np); at most 16 can run at the same time", p->n_lanes);
     if (p->n_batch < p->n_lanes)
         return sk_err_set(e, SKIPPY_E_INVALID, "a batch of %u rows (-b, -ub) is smaller than the %u lanes (-np)", p->n_batch, p->n_lanes);
     if (p->cache_seqs > MAX_SEQS)
-        return sk_err_set(e, SKIPPY_E_INVALID, "%u cache sequences; llama.cpp allows 256 with the lanes, so at most %d here", p->cache_seqs, MAX_SEQS);
+        return sk_err_set(e, SKIPPY_E_INVALID, "%u cache sequences; llama.cpp allows 256 with lanes and guards, so at most %d here", p->cache_seqs, MAX_SEQS);
     return SKIPPY_OK;
 }
 
@@ -64,7 +64,7 @@ static uint32_t derive_seqs(const sk_engine_params *p, const sk_family_policy *p
     if (p->cache_off || policy->mode == SK_CACHE_DISABLED) return 0;
     if (p->cache_seqs) return p->cache_seqs;
     if (policy->mode == SK_CACHE_WINDOW_KV) return window_seqs(p, n_swa);
-    if (!policy->exact_boundaries || state_bytes == 0) return DENSE_SEQS;
+    if (!policy->exact_boundaries || state_bytes == 0) return n_swa > 0 ? DENSE_SEQS / 2 : DENSE_SEQS; /* guards double the ids */
     uint64_t budget = p->cache_bytes;
     if (!budget) {
         sk_host_memory memory;

@@ -14,8 +14,8 @@
 #include "openai/fake_model.h"
 
 #define USER "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
-#define TOOLS                                                                                                                    \
-    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"parameters\":{\"type\":\"object\","                \
+#define TOOLS                                                                                                          \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"parameters\":{\"type\":\"object\","    \
     "\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}}]"
 
 /* A template with tools in the manner of the Hermes and Qwen families. */
@@ -29,7 +29,11 @@ static const char tool_template[] =
     "endfor %}{%- if add_generation_prompt %}<|im_start|>assistant\n{%- endif %}";
 
 static sk_api *open_api(const char *chat_template) {
-    sk_api_params p = {.model = fake_model(), .model_id = "fake", .n_ctx = 4096, .chat_template = chat_template, .default_n_predict = -1};
+    sk_api_params p = {.model = fake_model(),
+                       .model_id = "fake",
+                       .n_ctx = 4096,
+                       .chat_template = chat_template,
+                       .default_n_predict = -1};
     sk_api *api = NULL;
     sk_err e = {0};
     if (sk_api_create(&p, &api, &e)) fail_msg("%s", e.text);
@@ -57,17 +61,20 @@ static void text(sk_api_call *c, size_t job, const char *s, sk_buf *out) {
     sk_gen_token tokens[256];
     size_t n = strlen(s);
     for (size_t i = 0; i < n; i++)
-        tokens[i] = (sk_gen_token){.token = (unsigned char)s[i], .chosen = {(unsigned char)s[i], -0.25f}, .top = top, .n_top = 2};
+        tokens[i] = (sk_gen_token){
+            .token = (unsigned char)s[i], .chosen = {(unsigned char)s[i], -0.25f}, .top = top, .n_top = 2};
     sk_gen_event ev = {.type = SK_EV_TEXT, .text = s, .len = n, .tokens = tokens, .n_tokens = n};
     assert_int_equal(sk_api_call_event(c, job, &ev, out), SKIPPY_OK);
 }
 
 static void done(sk_api_call *c, size_t job, enum sk_finish finish, size_t cached, sk_buf *out) {
     size_t n = sk_api_call_request(c, job)->n_tokens;
-    sk_gen_stats s = {.n_prompt = n, .cache_n = cached < n ? cached : n - 1, .predicted_n = 2, .prompt_ms = 4, .predicted_ms = 8};
+    sk_gen_stats s = {
+        .n_prompt = n, .cache_n = cached < n ? cached : n - 1, .predicted_n = 2, .prompt_ms = 4, .predicted_ms = 8};
     s.prompt_n = n - s.cache_n;
     s.cache.tokens = cached;
-    sk_gen_event ev = {.type = SK_EV_DONE, .finish = finish, .stop_word = finish == SK_FINISH_WORD ? "END" : NULL, .stats = &s};
+    sk_gen_event ev = {
+        .type = SK_EV_DONE, .finish = finish, .stop_word = finish == SK_FINISH_WORD ? "END" : NULL, .stats = &s};
     assert_int_equal(sk_api_call_event(c, job, &ev, out), SKIPPY_OK);
 }
 
@@ -172,7 +179,8 @@ static void an_exact_repeat_reports_the_whole_prompt_as_cached(void **state) {
 static void a_chat_stream_opens_with_a_role_and_ends_with_usage_and_done(void **state) {
     (void)state;
     sk_api *api = open_api(NULL);
-    sk_api_call *c = open_call(api, SK_API_CHAT, "{" USER ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
+    sk_api_call *c =
+        open_call(api, SK_API_CHAT, "{" USER ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     sk_buf out = {0};
     start(c, 0, 0, &out);
     assert_int_equal(out.len, 0);
@@ -266,7 +274,8 @@ static void a_streamed_tool_call_names_itself_once(void **state) {
     (void)state;
     sk_api *api = open_api(tool_template);
     sk_api_call *c = open_call(api, SK_API_CHAT, "{" USER "," TOOLS ",\"stream\":true}");
-    static const char answer[] = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>";
+    static const char answer[] =
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>";
     sk_buf out = {0}, arguments = {0};
     for (size_t i = 0; answer[i]; i++) text(c, 0, (const char[]){answer[i], '\0'}, &out);
     done(c, 0, SK_FINISH_STOP, 0, &out);
@@ -360,8 +369,9 @@ static void llama_answers_have_its_fields(void **state) {
     (void)state;
     sk_api *api = open_api(NULL);
     sk_buf out = {0};
-    sk_api_call *c = open_call(api, SK_API_LLAMA,
-                               "{\"prompt\":[97,\"bc\"],\"n_predict\":3,\"return_tokens\":true,\"n_probs\":2,\"stop\":[\"END\"]}");
+    sk_api_call *c =
+        open_call(api, SK_API_LLAMA,
+                  "{\"prompt\":[97,\"bc\"],\"n_predict\":3,\"return_tokens\":true,\"n_probs\":2,\"stop\":[\"END\"]}");
     assert_int_equal(sk_api_call_request(c, 0)->n_stop, 1);
     text(c, 0, "x\n", &out);
     done(c, 0, SK_FINISH_WORD, 2, &out);
@@ -446,13 +456,15 @@ static void one_shot_endpoints_answer_and_refuse(void **state) {
     one_shot(sk_api_tokenize, api, "{\"content\":\"ab\"}", 200, "{\"tokens\":[97,98]}");
     one_shot(sk_api_tokenize, api, "{\"content\":\"a\",\"add_special\":true}", 200, "[256,97]");
     one_shot(sk_api_tokenize, api, "{\"content\":\"<s>\",\"parse_special\":false}", 200, "[60,115,62]");
-    one_shot(sk_api_tokenize, api, "{\"content\":\"\xc3\xa9\",\"with_pieces\":true}", 200, "{\"id\":195,\"piece\":[195]}");
+    one_shot(sk_api_tokenize, api, "{\"content\":\"\xc3\xa9\",\"with_pieces\":true}", 200,
+             "{\"id\":195,\"piece\":[195]}");
     one_shot(sk_api_tokenize, api, "{}", 400, "'content' must be a string");
     one_shot(sk_api_tokenize, api, "nonsense", 400, "not valid JSON");
     one_shot(sk_api_detokenize, api, "{\"tokens\":[104,105,258]}", 200, "{\"content\":\"hi<|im_start|>\"}");
     one_shot(sk_api_detokenize, api, "{\"tokens\":[260]}", 400, "entry 0 of 'tokens'");
     one_shot(sk_api_detokenize, api, "{\"tokens\":\"x\"}", 400, "must be an array");
-    one_shot(sk_api_apply_template, api, "{" USER "}", 200, "<|im_start|>user\\nhi<|im_end|>\\n<|im_start|>assistant\\n");
+    one_shot(sk_api_apply_template, api, "{" USER "}", 200,
+             "<|im_start|>user\\nhi<|im_end|>\\n<|im_start|>assistant\\n");
     one_shot(sk_api_apply_template, api, "{\"messages\":[]}", 400, "'messages' is empty");
     sk_buf out = {0};
     sk_api_models(api, &out);

@@ -29,6 +29,10 @@ using json = common_json;
 // Formats kept per model. An agent uses a handful of (tools, settings) combinations; each is some tens of kilobytes.
 constexpr size_t max_formats = 32;
 
+// Rendered conversations kept per model, so that an exact repeat is not rendered again; larger ones are not kept.
+constexpr size_t max_rendered = 8;
+constexpr size_t max_rendered_bytes = 1 << 20;
+
 // Runs fn and turns whatever it throws into a code with words.
 int guarded(sk_err *e, int code, const std::function<int()> &fn) noexcept {
     try {
@@ -84,9 +88,17 @@ struct sk_chat {
     bool add_bos = false, add_eos = false;
     // Most recently used first. Values hold one reference.
     std::list<std::pair<std::string, sk_chat_format *>> formats;
+    // A conversation with its settings, its rendering, and its format (one reference). Most recently used first.
+    struct rendering {
+        std::string key, text;
+        sk_chat_format *format;
+    };
+    std::list<rendering> rendered;
+    bool timeless = false; // the template reads no clock finer than the day, which is part of the key
 
     ~sk_chat() {
         for (auto &f : formats) sk_chat_format_release(f.second);
+        for (auto &r : rendered) sk_chat_format_release(r.format);
     }
 };
 
@@ -162,9 +174,29 @@ bool enter_thinking(const std::string &rule, size_t pos, const std::string &rest
     return false;
 }
 
+// A required call comes first: without the free text that the grammar would allow before it, and which a model may
+// never end.
+std::string without_free_text(const std::string &rule) {
+    std::string out, ignored;
+    for (size_t i = 0; i < rule.size();) {
+        bool word_start = i == 0 || rule[i - 1] == ' ';
+        if (rule[i] == '(' || rule[i] == '"') {
+            size_t end = rule[i] == '(' ? group_end(rule, i) : read_literal(rule, i, ignored);
+            if (end == std::string::npos) return rule;
+            out += rule.substr(i, end - i);
+            i = end;
+        } else if (word_start && rule.compare(i, 6, "until-") == 0 && rule.find(' ', i) != std::string::npos) {
+            i = rule.find(' ', i) + 1;
+        } else {
+            out += rule[i++];
+        }
+    }
+    return out;
+}
+
 // llama.cpp's grammars describe the generation prompt too. Ours start behind it, since it is part of the prompt: the
 // root rule loses what the generation prompt has used up. Returns false when the root rule has another shape.
-bool start_behind_prompt(const common_chat_params &p, std::string &grammar) {
+bool start_behind_prompt(const common_chat_params &p, bool call_first, std::string &grammar) {
     const std::string head = "root ::= ";
     size_t line = starts_with(grammar, head) ? 0 : grammar.find("\n" + head);
     if (line == std::string::npos) return false;
@@ -181,6 +213,7 @@ bool start_behind_prompt(const common_chat_params &p, std::string &grammar) {
     }
     std::string replaced = rule.substr(pos);
     if (!trimmed(rest).empty() && !enter_thinking(rule, pos, trimmed(rest), p, replaced)) return false;
+    if (call_first) replaced = without_free_text(replaced);
     if (replaced.empty()) replaced = "\"\"";
     grammar = grammar.substr(0, from) + replaced + grammar.substr(to);
     return true;
@@ -248,7 +281,8 @@ format_ptr make_format(const common_chat_params &p, const common_chat_templates_
     format_ptr f(new sk_chat_format, sk_chat_format_release);
     f->grammar = p.grammar;
     f->generation_prompt = p.generation_prompt;
-    if (!f->grammar.empty() && !p.grammar_lazy && !start_behind_prompt(p, f->grammar))
+    if (!f->grammar.empty() && !p.grammar_lazy &&
+        !start_behind_prompt(p, in.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED, f->grammar))
         return format_ptr(nullptr, sk_chat_format_release);
     f->continued = in.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
     f->parser = common_chat_parser_params(p);
@@ -393,29 +427,67 @@ int take_prompt(const std::string &text, sk_chat_format *f, sk_chat_prompt *out,
     return SKIPPY_OK;
 }
 
-int apply(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, sk_err *e) {
-    common_chat_templates_inputs inputs = make_inputs(chat, in);
-    bool direct = can_render_directly(chat, in);
-    std::string key = format_key(in), prompt;
-    if (direct) {
-        prompt = render_direct(chat, inputs);
-        sk_chat_format *known = find_format(chat, key);
-        // The generation prompt may depend on the conversation: then the known format does not fit.
-        if (known && ends_with(prompt, known->generation_prompt)) return take_prompt(prompt, known, out, e);
+const sk_chat::rendering *find_rendering(sk_chat &chat, const std::string &key) {
+    for (auto it = chat.rendered.begin(); it != chat.rendered.end(); ++it) {
+        if (it->key != key) continue;
+        chat.rendered.splice(chat.rendered.begin(), chat.rendered, it);
+        return &chat.rendered.front();
     }
+    return nullptr;
+}
+
+void keep_rendering(sk_chat &chat, const std::string &key, const std::string &text, sk_chat_format *f) {
+    if (!chat.timeless || key.size() + text.size() > max_rendered_bytes) return;
+    chat.rendered.push_front({key, text, f});
+    f->references++;
+    if (chat.rendered.size() <= max_rendered) return;
+    sk_chat_format_release(chat.rendered.back().format);
+    chat.rendered.pop_back();
+}
+
+// The format for a conversation, made by the library, which analyses the template for it.
+format_ptr library_format(sk_chat &chat, const sk_chat_input &in, common_chat_templates_inputs &inputs,
+                          std::string *prompt) {
     common_chat_params params;
-    if (!direct) {
+    if (prompt) {
         params = common_chat_templates_apply(chat.templates.get(), inputs);
-        prompt = params.prompt;
+        *prompt = params.prompt;
     }
     if (in.callable_tools) inputs.tools = common_chat_tools_parse_oaicompat(json::parse(in.callable_tools));
-    if (direct || in.callable_tools) params = common_chat_templates_apply(chat.templates.get(), inputs);
-    format_ptr made = make_format(params, inputs);
-    if (!made)
-        return sk_err_set(e, SKIPPY_E_UNSUPPORTED,
-                          "this model's chat template cannot be constrained to a tool call or a schema");
-    if (direct) keep_format(chat, key, made.get());
-    return take_prompt(prompt, made.get(), out, e);
+    if (!prompt || in.callable_tools) params = common_chat_templates_apply(chat.templates.get(), inputs);
+    return make_format(params, inputs);
+}
+
+int unsupported(sk_err *e) {
+    return sk_err_set(e, SKIPPY_E_UNSUPPORTED,
+                      "this model's chat template cannot be constrained to a tool call or a schema");
+}
+
+int apply_directly(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, sk_err *e) {
+    std::string key = format_key(in), whole = key + formatted_date(std::chrono::system_clock::now(), "%F") +
+                                              std::string(in.messages, in.messages_len);
+    const sk_chat::rendering *same = find_rendering(chat, whole);
+    if (same) return take_prompt(same->text, same->format, out, e);
+    common_chat_templates_inputs inputs = make_inputs(chat, in);
+    std::string prompt = render_direct(chat, inputs);
+    sk_chat_format *format = find_format(chat, key);
+    // The generation prompt may depend on the conversation: then the known format does not fit.
+    if (!format || !ends_with(prompt, format->generation_prompt)) {
+        format_ptr made = library_format(chat, in, inputs, nullptr);
+        if (!made) return unsupported(e);
+        keep_format(chat, key, made.get());
+        format = made.get(); // kept alive by the list
+    }
+    keep_rendering(chat, whole, prompt, format);
+    return take_prompt(prompt, format, out, e);
+}
+
+int apply(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, sk_err *e) {
+    if (can_render_directly(chat, in)) return apply_directly(chat, in, out, e);
+    common_chat_templates_inputs inputs = make_inputs(chat, in);
+    std::string prompt;
+    format_ptr made = library_format(chat, in, inputs, &prompt);
+    return made ? take_prompt(prompt, made.get(), out, e) : unsupported(e);
 }
 
 // ---- creation
@@ -603,6 +675,7 @@ int sk_chat_create(const void *native_model, const char *template_source, sk_cha
         chat->own_template = source != "chatml" && common_chat_templates_was_explicit(chat->templates.get());
         chat->source = common_chat_templates_source(chat->templates.get());
         chat->tool_variant = source.empty() && llama_model_chat_template(model, "tool_use") != nullptr;
+        chat->timeless = chat->source.find("strftime_now") == std::string::npos;
         prepare_direct(*chat, model);
         int rc = warm(*chat, e);
         if (rc == SKIPPY_OK) *out = chat.release();

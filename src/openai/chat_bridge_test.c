@@ -12,13 +12,13 @@
 #include "base/buf.h"
 #include "openai/chat_bridge.h"
 
-#define TOOLS                                                                                                                    \
-    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Weather of a city\",\"parameters\":{"        \
-    "\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}},"                             \
-    "{\"type\":\"function\",\"function\":{\"name\":\"get_time\",\"description\":\"Time of a zone\",\"parameters\":{"              \
+#define TOOLS                                                                                                               \
+    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Weather of a city\",\"parameters\":{" \
+    "\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}},"                       \
+    "{\"type\":\"function\",\"function\":{\"name\":\"get_time\",\"description\":\"Time of a zone\",\"parameters\":{"        \
     "\"type\":\"object\",\"properties\":{\"zone\":{\"type\":\"string\"}},\"required\":[\"zone\"]}}}]"
-#define ONE_TOOL                                                                                                                 \
-    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Weather of a city\",\"parameters\":{"        \
+#define ONE_TOOL                                                                                                            \
+    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Weather of a city\",\"parameters\":{" \
     "\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}}]"
 #define SCHEMA "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]}"
 
@@ -75,11 +75,20 @@ static sk_chat_input input_of(const char *messages) {
 /* One template of each kind; SKIPPY_ALL_TEMPLATES=1 takes all of them, which needs half a minute. */
 static bool is_sample(const char *name) {
     static const char *const samples[] = {
-        "Qwen-Qwen2.5-7B-Instruct",         "Qwen-Qwen3-0.6B",        "Qwen3.5-4B",
-        "meta-llama-Llama-3.1-8B-Instruct", "google-gemma-2-2b-it",   "mistralai-Mistral-Nemo-Instruct-2407",
-        "ibm-granite-granite-4.0",          "LFM2.5-Instruct",        "GLM-4.6",
-        "llama-cpp-deepseek-r1",            "llama-cpp-rwkv-world",   "openai-gpt-oss-120b",
-        "StepFun3.5-Flash",                 "Qwen-QwQ-32B",
+        "Qwen-Qwen2.5-7B-Instruct",
+        "Qwen-Qwen3-0.6B",
+        "Qwen3.5-4B",
+        "meta-llama-Llama-3.1-8B-Instruct",
+        "google-gemma-2-2b-it",
+        "mistralai-Mistral-Nemo-Instruct-2407",
+        "ibm-granite-granite-4.0",
+        "LFM2.5-Instruct",
+        "GLM-4.6",
+        "llama-cpp-deepseek-r1",
+        "llama-cpp-rwkv-world",
+        "openai-gpt-oss-120b",
+        "StepFun3.5-Flash",
+        "Qwen-QwQ-32B",
     };
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
         if (!strcmp(name, samples[i])) return true;
@@ -128,7 +137,8 @@ static void compare_rendering(const char *name, sk_chat *chat, void *ud) {
                 t->refused++;
                 continue;
             }
-            if (strcmp(a.text, b.text) != 0) fail_msg("%s, conversation %zu:\n%s\n--- and ---\n%s", name, i, a.text, b.text);
+            if (strcmp(a.text, b.text) != 0)
+                fail_msg("%s, conversation %zu:\n%s\n--- and ---\n%s", name, i, a.text, b.text);
             if (a.n_generation != b.n_generation) fail_msg("%s: generation prompts differ", name);
             t->compared++;
             sk_chat_prompt_clear(&a);
@@ -228,7 +238,8 @@ static sk_chat_parser *stream(const sk_chat_format *f, const char *text, size_t 
     size_t len = strlen(text);
     assert_int_equal(sk_chat_parser_create(f, &p, NULL), SKIPPY_OK);
     for (size_t at = 0; at < len; at += step)
-        assert_int_equal(sk_chat_parser_feed(p, text + at, len - at < step ? len - at : step, false, collect, s, NULL), SKIPPY_OK);
+        assert_int_equal(sk_chat_parser_feed(p, text + at, len - at < step ? len - at : step, false, collect, s, NULL),
+                         SKIPPY_OK);
     assert_int_equal(sk_chat_parser_feed(p, "", 0, true, collect, s, NULL), SKIPPY_OK);
     return p;
 }
@@ -251,7 +262,10 @@ static void a_streamed_tool_call_has_one_start_and_whole_arguments(void **state)
     assert_true(sk_chat_format_get_info(f)->grammar_lazy);
     for (size_t step = 1; step < 40; step += 3) {
         seen s = {0};
-        sk_chat_parser *p = stream(f, "Let me see.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>", step, &s);
+        sk_chat_parser *p = stream(
+            f,
+            "Let me see.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>",
+            step, &s);
         assert_int_equal(s.starts, 1);
         assert_string_equal(s.name, "get_weather");
         assert_memory_equal(s.id, "call_", 5);
@@ -314,7 +328,8 @@ static void a_continued_message_reports_only_what_is_new(void **state) {
     (void)state;
     sk_chat *chat = load("Qwen-Qwen2.5-7B-Instruct");
     if (!chat) skip();
-    sk_chat_input in = input_of("[{\"role\":\"user\",\"content\":\"Count\"},{\"role\":\"assistant\",\"content\":\"one, two\"}]");
+    sk_chat_input in =
+        input_of("[{\"role\":\"user\",\"content\":\"Count\"},{\"role\":\"assistant\",\"content\":\"one, two\"}]");
     in.continue_final = true;
     sk_chat_prompt prompt;
     sk_err e = {0};
@@ -347,6 +362,8 @@ static void the_prompt_describes_all_tools_and_the_grammar_allows_the_named_one(
     assert_non_null(strstr(p.text, "get_time"));
     assert_non_null(strstr(f->grammar, "get_weather"));
     assert_null(strstr(f->grammar, "get_time"));
+    const char *root = strstr(f->grammar, "root ::= ");
+    assert_memory_equal(root, "root ::= space tool-call", 24); /* no free text before a required call */
     assert_false(f->grammar_lazy);
     sk_chat_prompt_clear(&p);
     sk_chat_destroy(chat);
@@ -367,6 +384,36 @@ static void formats_are_shared_between_requests_and_told_apart_by_tools(void **s
     sk_chat_format_release(a);
     sk_chat_format_release(b);
     sk_chat_format_release(c);
+    sk_chat_destroy(chat);
+}
+
+static void a_repeated_conversation_renders_the_same_and_an_edited_one_does_not(void **state) {
+    (void)state;
+    sk_chat *chat = NULL;
+    sk_chat_prompt first, again, other;
+    assert_int_equal(sk_chat_create(NULL, NULL, &chat, NULL), SKIPPY_OK);
+    sk_chat_input in = input_of(conversations[0]);
+    assert_int_equal(sk_chat_apply(chat, &in, &first, NULL), SKIPPY_OK);
+    for (size_t i = 0; i < 20; i++) { /* more than are remembered */
+        char messages[128];
+        snprintf(messages, sizeof messages, "[{\"role\":\"user\",\"content\":\"Hello %zu\"}]", i);
+        in = input_of(messages);
+        assert_int_equal(sk_chat_apply(chat, &in, &other, NULL), SKIPPY_OK);
+        assert_string_not_equal(other.text, first.text);
+        sk_chat_prompt_clear(&other);
+    }
+    in = input_of(conversations[0]);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(sk_chat_apply(chat, &in, &again, NULL), SKIPPY_OK);
+        assert_string_equal(again.text, first.text);
+        assert_int_equal(again.n_generation, first.n_generation);
+        sk_chat_prompt_clear(&again);
+    }
+    in.add_generation_prompt = false;
+    assert_int_equal(sk_chat_apply(chat, &in, &other, NULL), SKIPPY_OK);
+    assert_true(other.len < first.len);
+    sk_chat_prompt_clear(&other);
+    sk_chat_prompt_clear(&first);
     sk_chat_destroy(chat);
 }
 
@@ -417,6 +464,7 @@ int main(void) {
         cmocka_unit_test(a_continued_message_reports_only_what_is_new),
         cmocka_unit_test(the_prompt_describes_all_tools_and_the_grammar_allows_the_named_one),
         cmocka_unit_test(formats_are_shared_between_requests_and_told_apart_by_tools),
+        cmocka_unit_test(a_repeated_conversation_renders_the_same_and_an_edited_one_does_not),
         cmocka_unit_test(more_formats_than_are_kept_stay_usable_while_held),
         cmocka_unit_test(what_cannot_be_used_is_refused_in_words),
     };

@@ -18,8 +18,8 @@ const sk_model_info *sk_model_get_info(const sk_model *m) {
     return &m->info;
 }
 
-int sk_model_tokenize(const sk_model *m, const char *text, size_t len, bool add_special, bool parse_special, int32_t **out,
-                      size_t *n) {
+int sk_model_tokenize(const sk_model *m, const char *text, size_t len, bool add_special, bool parse_special,
+                      int32_t **out, size_t *n) {
     (void)m;
     int32_t *tokens = malloc((len + 2) * sizeof *tokens);
     if (!tokens) return SKIPPY_E_NOMEM;

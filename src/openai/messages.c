@@ -96,14 +96,17 @@ static int check_calls(const json_t *m, size_t i, sk_api_error *err) {
     return 0;
 }
 
-/* Some templates read a tool's answer as JSON, recursively. Text that is not JSON stays text and may look as it likes. */
+/* Some templates read a tool's answer as JSON, recursively. Text that is not JSON stays text and may look as it likes.
+ */
 static int check_tool_answer(const json_t *m, size_t i, sk_api_error *err) {
     const json_t *content = json_object_get(m, "content");
     json_error_t e;
     if (!json_is_string(content)) return 0;
-    json_t *v = json_loadb(json_string_value(content), json_string_length(content), JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    json_t *v =
+        json_loadb(json_string_value(content), json_string_length(content), JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
     json_decref(v);
-    if (!v && json_error_code(&e) == json_error_stack_overflow) return invalid_at(err, i, "content", "is nested too deeply");
+    if (!v && json_error_code(&e) == json_error_stack_overflow)
+        return invalid_at(err, i, "content", "is nested too deeply");
     return 0;
 }
 

@@ -49,7 +49,8 @@ static void remembered_prompts_have_the_tokens_of_a_fresh_tokenisation(void **st
         size_t n_fresh, n_memoised;
         assert_int_equal(sk_model_tokenize(fake_model(), text, len, true, true, &fresh, &n_fresh), SKIPPY_OK);
         assert_int_equal(sk_prompt_memo_tokenize(memo, text, len, &memoised, &n_memoised), SKIPPY_OK);
-        if (n_fresh != n_memoised || memcmp(fresh, memoised, n_fresh * sizeof *fresh) != 0) fail_msg("round %zu differs", round);
+        if (n_fresh != n_memoised || memcmp(fresh, memoised, n_fresh * sizeof *fresh) != 0)
+            fail_msg("round %zu differs", round);
         free(fresh);
         free(memoised);
     }
@@ -72,15 +73,17 @@ static void boundaries_of_a_chat_are_user_turns_and_the_end_of_the_conversation(
                                   "{\"role\":\"assistant\",\"content\":\"Sure, a long answer\"},"
                                   "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"two\"}]}]",
                                   0, NULL);
-    const char *text = "<|im_start|>system\nYou say one. You are a helpful assistant<|im_end|>\n<|im_start|>user\none<|im_end|>\n"
-                       "<|im_start|>assistant\nSure, a long answer<|im_end|>\n<|im_start|>user\ntwo<|im_end|>\n<|im_start|>assistant\n";
+    const char *text =
+        "<|im_start|>system\nYou say one. You are a helpful assistant<|im_end|>\n<|im_start|>user\none<|im_end|>\n"
+        "<|im_start|>assistant\nSure, a long answer<|im_end|>\n<|im_start|>user\ntwo<|im_end|>\n<|im_start|>assistant\n";
     sk_prompt p = text_prompt(text);
     sk_boundaries_of_chat(fake_model(), messages, strlen("<|im_start|>assistant\n"), &p);
     assert_int_equal(p.n_boundaries, 2); /* "two" lies within 8 tokens of the end of the conversation */
     char *prefix = NULL;
     size_t len = 0;
     sk_model_detokenize(fake_model(), p.tokens, p.boundaries[0], true, &prefix, &len);
-    assert_string_equal(prefix, "<s><|im_start|>system\nYou say one. You are a helpful assistant<|im_end|>\n<|im_start|>user\n");
+    assert_string_equal(
+        prefix, "<s><|im_start|>system\nYou say one. You are a helpful assistant<|im_end|>\n<|im_start|>user\n");
     free(prefix);
     sk_model_detokenize(fake_model(), p.tokens, p.boundaries[1], true, &prefix, &len);
     assert_memory_equal(prefix + len - 14, "two<|im_end|>\n", 14);
@@ -111,8 +114,10 @@ static void offsets_inside_a_token_belong_to_the_boundary_before_it(void **state
     sk_prompt p = text_prompt("ab<|im_start|>cd");
     const size_t offsets[] = {1, 2, 5, 14, 16};
     size_t out[5];
-    assert_int_equal(sk_boundaries_from_offsets(fake_model(), p.text, p.text_len, p.tokens, p.n_tokens, offsets, 5, out), 5);
-    const size_t expected[] = {2, 3, 3, 4, 6}; /* the first token is the begin-of-text token, which is not in the text */
+    assert_int_equal(
+        sk_boundaries_from_offsets(fake_model(), p.text, p.text_len, p.tokens, p.n_tokens, offsets, 5, out), 5);
+    const size_t expected[] = {2, 3, 3, 4,
+                               6}; /* the first token is the begin-of-text token, which is not in the text */
     assert_memory_equal(out, expected, sizeof expected);
     sk_prompt_clear(&p);
 }

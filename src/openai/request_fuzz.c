@@ -1,5 +1,5 @@
-/* Bodies of any bytes: the field layer, and then everything up to engine requests, on a model of bytes. The first byte chooses the
- * endpoint. Build with -DSKIPPY_BUILD_FUZZERS=ON; run build/fuzz/request_fuzz on a folder of bodies. */
+/* Bodies of any bytes: the field layer, and then everything up to engine requests, on a model of bytes. The first byte
+ * chooses the endpoint. Build with -DSKIPPY_BUILD_FUZZERS=ON; run build/fuzz/request_fuzz on a folder of bodies. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

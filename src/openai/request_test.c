@@ -50,8 +50,8 @@ static const refusal refusals[] = {
     {SK_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{}]}]}", "messages[0].content", "'type'"},
     {SK_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", "messages[0].content",
      "no multimodal support"},
-    {SK_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"}]}]}", "messages[0].content",
-     "no multimodal support"},
+    {SK_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"}]}]}",
+     "messages[0].content", "no multimodal support"},
     {SK_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"poem\"}]}]}", "messages[0].content",
      "unknown part type"},
     {SK_API_CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}", "messages[0].content",
@@ -86,7 +86,8 @@ static const refusal refusals[] = {
     {SK_API_CHAT, "{" USER ",\"stop\":[\"a\",1]}", "stop", "holds an integer"},
     {SK_API_CHAT, "{" USER ",\"stop\":\"a\\u0000b\"}", "stop", "NUL"},
     {SK_API_CHAT,
-     "{" USER ",\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"12\",\"13\",\"14\",\"15\","
+     "{" USER
+     ",\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"12\",\"13\",\"14\",\"15\","
      "\"16\",\"17\"]}",
      "stop", "17 strings; at most 16"},
     {SK_API_CHAT, "{" USER ",\"stream\":1}", "stream", "boolean"},
@@ -114,28 +115,31 @@ static const refusal refusals[] = {
     {SK_API_CHAT, "{" USER ",\"tools\":{}}", "tools", "must be an array"},
     {SK_API_CHAT, "{" USER ",\"tools\":[1]}", "tools[0].type", "function"},
     {SK_API_CHAT, "{" USER ",\"tools\":[{\"type\":\"function\"}]}", "tools[0].function", "object"},
-    {SK_API_CHAT, "{" USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"\"}}]}", "tools[0].function.name",
-     "1 to 256"},
+    {SK_API_CHAT, "{" USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"\"}}]}",
+     "tools[0].function.name", "1 to 256"},
     {SK_API_CHAT, "{" USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":1}}]}",
      "tools[0].function.description", "string"},
     {SK_API_CHAT, "{" USER ",\"tools\":[" TOOL("[]") "]}", "tools[0].function.parameters", "JSON schema object"},
     {SK_API_CHAT, "{" USER ",\"tool_choice\":\"required\"}", "tool_choice", "no 'tools'"},
     {SK_API_CHAT, "{" USER ",\"tools\":[" TOOL("{}") "],\"tool_choice\":\"maybe\"}", "tool_choice", "must be"},
-    {SK_API_CHAT, "{" USER ",\"tools\":[" TOOL("{}") "],\"tool_choice\":{\"type\":\"function\"}}", "tool_choice", "must be"},
+    {SK_API_CHAT, "{" USER ",\"tools\":[" TOOL("{}") "],\"tool_choice\":{\"type\":\"function\"}}", "tool_choice",
+     "must be"},
     {SK_API_CHAT,
      "{" USER ",\"tools\":[" TOOL("{}") "],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}}}",
      "tool_choice", "names 'g', which is not in 'tools'"},
-    {SK_API_CHAT, "{" USER ",\"tools\":[" TOOL("{}") "],\"grammar\":\"root ::= \\\"a\\\"\"}", "grammar", "with 'tools'"},
+    {SK_API_CHAT, "{" USER ",\"tools\":[" TOOL("{}") "],\"grammar\":\"root ::= \\\"a\\\"\"}", "grammar",
+     "with 'tools'"},
     {SK_API_CHAT, "{" USER ",\"grammar\":\"x\",\"response_format\":{\"type\":\"json_object\"}}", "grammar", "combined"},
-    {SK_API_CHAT, "{" USER ",\"json_schema\":{},\"response_format\":{\"type\":\"json_object\"}}", "json_schema", "combined"},
+    {SK_API_CHAT, "{" USER ",\"json_schema\":{},\"response_format\":{\"type\":\"json_object\"}}", "json_schema",
+     "combined"},
     {SK_API_CHAT, "{" USER ",\"functions\":[]}", "functions", "use 'tools'"},
     {SK_API_CHAT, "{" USER ",\"audio\":{}}", "audio", "no multimodal support"},
     {SK_API_CHAT, "{" USER ",\"model\":3}", "model", "string"},
     {SK_API_CHAT, "{" USER ",\"prompt_cache_key\":3}", "prompt_cache_key", "string"},
     {SK_API_CHAT, "{" USER ",\"reasoning_format\":\"loud\"}", "reasoning_format", "must be"},
     {SK_API_CHAT, "{" USER ",\"chat_template_kwargs\":[]}", "chat_template_kwargs", "object"},
-    {SK_API_CHAT, "{" USER ",\"chat_template_kwargs\":{\"enable_thinking\":\"yes\"}}", "chat_template_kwargs.enable_thinking",
-     "boolean"},
+    {SK_API_CHAT, "{" USER ",\"chat_template_kwargs\":{\"enable_thinking\":\"yes\"}}",
+     "chat_template_kwargs.enable_thinking", "boolean"},
     {SK_API_COMPLETIONS, "{}", "prompt", "missing"},
     {SK_API_COMPLETIONS, "{\"prompt\":{}}", "prompt", "must be a string"},
     {SK_API_COMPLETIONS, "{\"prompt\":[]}", "prompt", "0 prompts"},
@@ -161,8 +165,8 @@ static void every_bad_field_is_named_and_explained(void **state) {
         sk_api_error err;
         int status = parse(c->kind, c->body, &r, &err);
         if (status != 400 || strcmp(err.param, c->param) != 0 || !strstr(err.message, c->message))
-            fail_msg("%s\n  gave %d, param '%s', message '%s'\n  expected param '%s', message with '%s'", c->body, status, err.param,
-                     err.message, c->param, c->message);
+            fail_msg("%s\n  gave %d, param '%s', message '%s'\n  expected param '%s', message with '%s'", c->body,
+                     status, err.param, err.message, c->param, c->message);
         assert_string_equal(err.type, "invalid_request_error");
         assert_null(r.body);
     }
@@ -193,12 +197,14 @@ static void defaults_are_those_of_llama_server(void **state) {
 static void fields_reach_the_sampler_settings(void **state) {
     (void)state;
     sk_request r;
-    parse_ok(SK_API_CHAT,
-             "{" USER ",\"temperature\":0,\"top_k\":7,\"top_p\":0.5,\"min_p\":0.1,\"frequency_penalty\":1,\"presence_penalty\":-1,"
-             "\"repeat_penalty\":1.2,\"seed\":42,\"logit_bias\":{\"3\":-100,\"4\":2.5},\"n\":2,\"max_completion_tokens\":9,"
-             "\"stop\":[\"a\",\"\",\"b\"],\"stream\":true,\"stream_options\":{\"include_usage\":true},\"logprobs\":true,"
-             "\"top_logprobs\":3,\"cache_prompt\":false,\"prompt_cache_key\":\"k\"}",
-             &r);
+    parse_ok(
+        SK_API_CHAT,
+        "{" USER
+        ",\"temperature\":0,\"top_k\":7,\"top_p\":0.5,\"min_p\":0.1,\"frequency_penalty\":1,\"presence_penalty\":-1,"
+        "\"repeat_penalty\":1.2,\"seed\":42,\"logit_bias\":{\"3\":-100,\"4\":2.5},\"n\":2,\"max_completion_tokens\":9,"
+        "\"stop\":[\"a\",\"\",\"b\"],\"stream\":true,\"stream_options\":{\"include_usage\":true},\"logprobs\":true,"
+        "\"top_logprobs\":3,\"cache_prompt\":false,\"prompt_cache_key\":\"k\"}",
+        &r);
     assert_float_equal(r.sampling.temperature, 0, 0);
     assert_int_equal(r.sampling.top_k, 7);
     assert_float_equal(r.sampling.repeat_penalty, 1.2f, 1e-6f);
@@ -219,10 +225,11 @@ static void fields_reach_the_sampler_settings(void **state) {
 static void llama_forms_are_understood(void **state) {
     (void)state;
     sk_request r;
-    parse_ok(SK_API_LLAMA,
-             "{\"prompt\":[1,\"mid\",2],\"logit_bias\":[[5,1.5],[6,false]],\"n_predict\":4,\"max_tokens\":8,\"n_probs\":2,"
-             "\"cache_boundaries\":[3,9],\"seed\":-1,\"json_schema\":{\"type\":\"string\"}}",
-             &r);
+    parse_ok(
+        SK_API_LLAMA,
+        "{\"prompt\":[1,\"mid\",2],\"logit_bias\":[[5,1.5],[6,false]],\"n_predict\":4,\"max_tokens\":8,\"n_probs\":2,"
+        "\"cache_boundaries\":[3,9],\"seed\":-1,\"json_schema\":{\"type\":\"string\"}}",
+        &r);
     assert_false(sk_prompt_is_list(r.prompt));
     assert_int_equal(r.n_predict, 4); /* the server's own name wins */
     assert_true(isinf(r.sampling.bias[1].bias) && r.sampling.bias[1].bias < 0);
@@ -238,8 +245,8 @@ static void prompts_are_told_apart_from_lists_of_prompts(void **state) {
     static const struct {
         const char *body;
         bool list;
-    } cases[] = {{"{\"prompt\":\"a\"}", false},         {"{\"prompt\":[1,2]}", false},
-                 {"{\"prompt\":[\"a\",2]}", false},     {"{\"prompt\":[\"a\",\"b\"]}", true},
+    } cases[] = {{"{\"prompt\":\"a\"}", false},        {"{\"prompt\":[1,2]}", false},
+                 {"{\"prompt\":[\"a\",2]}", false},    {"{\"prompt\":[\"a\",\"b\"]}", true},
                  {"{\"prompt\":[[1,2],\"b\"]}", true}, {"{\"prompt\":[[1],[2]]}", true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sk_request r;
@@ -264,7 +271,9 @@ static void a_named_tool_is_required(void **state) {
     (void)state;
     sk_request r;
     parse_ok(SK_API_CHAT,
-             "{" USER ",\"tools\":[" TOOL("{}") "],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}", &r);
+             "{" USER
+             ",\"tools\":[" TOOL("{}") "],\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"f\"}}}",
+             &r);
     assert_string_equal(r.chat.forced_tool, "f");
     assert_int_equal(r.chat.tool_choice, SK_CHAT_TOOLS_REQUIRED);
     sk_request_clear(&r);
@@ -304,8 +313,8 @@ static void deep_nesting_is_refused_not_followed(void **state) {
     } cases[] = {
         {"{\"x\":", "}", 100000, "not valid JSON"},
         {"{" USER ",\"chat_template_kwargs\":{\"a\":", "}}", 100, "nested too deeply"},
-        {"{" USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"a\":", "}}}]}", 100,
-         "nested too deeply"},
+        {"{" USER ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"a\":", "}}}]}",
+         100, "nested too deeply"},
         {"{" USER ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"a\":", "}}}}", 100,
          "levels deep"},
         {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","

@@ -20,7 +20,21 @@ struct sk_context {
     struct llama_adapter_lora **lora;
     size_t n_lora;
     uint32_t *ubatch_seq; /* scratch for the mirror: n_batch rows */
+    uint32_t guard;       /* id of a sequence's guard = its id + guard; 0 = no guards */
 };
+
+/* Guards. The full-size window cache still hands out a cell whose position has left the window of the only sequence that owns it
+ * (find_slot), which would eat the beginning of stored prefixes and put later cells out of order. A cell with two owners is never
+ * taken, so every sequence has a twin that owns the same cells and is never decoded. */
+static void guard_range(sk_context *c, uint32_t seq, llama_pos from) {
+    if (c->guard) llama_memory_seq_cp(c->mem, (llama_seq_id)seq, (llama_seq_id)(seq + c->guard), from, -1);
+}
+
+/* Removes positions >= from of a sequence and of its guard. */
+static bool native_rm(sk_context *c, uint32_t seq, llama_pos from) {
+    if (c->guard) llama_memory_seq_rm(c->mem, (llama_seq_id)(seq + c->guard), from, -1);
+    return llama_memory_seq_rm(c->mem, (llama_seq_id)seq, from, -1);
+}
 
 static const struct {
     const char *name;
@@ -47,6 +61,10 @@ bool sk_context_known_type(const char *name) {
     return kv_type(name, &t);
 }
 
+static bool has_guards(const sk_model *m, const sk_context_params *p) {
+    return p->swa_full && sk_model_get_info(m)->n_swa > 0 && p->n_seq_max > 1;
+}
+
 static int native_params(const sk_model *m, const sk_context_params *p, struct llama_context_params *out, sk_err *e) {
     const sk_model_info *mi = sk_model_get_info(m);
     struct llama_context_params cp = llama_context_default_params();
@@ -62,8 +80,8 @@ static int native_params(const sk_model *m, const sk_context_params *p, struct l
     cp.n_ctx = p->n_ctx;
     cp.n_batch = p->n_batch;
     cp.n_ubatch = p->n_ubatch;
-    cp.n_seq_max = p->n_seq_max;
-    cp.n_outputs_max = p->n_outputs > p->n_seq_max ? p->n_outputs : p->n_seq_max;
+    cp.n_seq_max = has_guards(m, p) ? 2 * p->n_seq_max : p->n_seq_max;
+    cp.n_outputs_max = p->n_outputs > cp.n_seq_max ? p->n_outputs : cp.n_seq_max;
     cp.n_threads = p->n_threads;
     cp.n_threads_batch = p->n_threads_batch;
     cp.rope_freq_base = p->rope_freq_base;
@@ -143,7 +161,8 @@ int sk_context_create(const sk_model *m, const sk_context_params *p, sk_context 
     c->info.n_ctx = llama_n_ctx(c->lc);
     c->info.n_batch = llama_n_batch(c->lc);
     c->info.n_ubatch = llama_n_ubatch(c->lc);
-    c->info.n_seq_max = llama_n_seq_max(c->lc);
+    c->info.n_seq_max = p->n_seq_max;
+    c->guard = has_guards(m, p) ? p->n_seq_max : 0;
     c->info.recurrent = mi->facts.is_hybrid || mi->facts.is_recurrent;
     c->info.has_kv = !mi->facts.is_recurrent;
     c->info.n_swa = p->swa_full ? 0 : mi->n_swa;
@@ -221,7 +240,7 @@ uint32_t sk_context_seq_len(const sk_context *c, uint32_t seq) {
 }
 
 void sk_context_seq_clear(sk_context *c, uint32_t seq) {
-    llama_memory_seq_rm(c->mem, (llama_seq_id)seq, -1, -1);
+    native_rm(c, seq, -1);
     sk_cells_rm(&c->cells, seq, 0);
 }
 
@@ -268,7 +287,7 @@ int sk_context_seq_trim(sk_context *c, uint32_t seq, uint32_t n, sk_err *e) {
         if (lo < 0 || lo > (newest_needed > 0 ? newest_needed : 0))
             return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the window cells that position %u needs are gone", n);
     }
-    if (!llama_memory_seq_rm(c->mem, (llama_seq_id)seq, (llama_pos)n, -1))
+    if (!native_rm(c, seq, (llama_pos)n))
         return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "llama.cpp refused to cut sequence %u back to %u", seq, n);
     sk_cells_rm(&c->cells, seq, n);
     return SKIPPY_OK;
@@ -285,6 +304,7 @@ int sk_context_seq_copy(sk_context *c, uint32_t src, uint32_t dst, uint32_t n, s
     if (rc) return sk_err_set(e, rc, "out of memory");
     bool whole = n == len;
     llama_memory_seq_cp(c->mem, (llama_seq_id)src, (llama_seq_id)dst, whole ? -1 : 0, whole ? -1 : (llama_pos)n);
+    guard_range(c, dst, -1);
     rc = check_positions(c, dst, n, e);
     if (rc) sk_context_seq_clear(c, dst);
     return rc;
@@ -327,10 +347,11 @@ int sk_context_seq_relocate(sk_context *c, uint32_t seq, uint32_t extra_rows, sk
     }
     /* the import removes the sequence first and then looks for cells, as the mirror does */
     rc = sk_cells_relocate(&c->cells, seq);
-    llama_memory_seq_rm(c->mem, (llama_seq_id)seq, -1, -1);
+    native_rm(c, seq, -1);
     if (rc == SKIPPY_OK && llama_state_seq_set_data(c->lc, blob, size, (llama_seq_id)seq) != size)
         rc = sk_err_set(e, SKIPPY_E_RUNTIME, "sequence %u could not be imported", seq);
     free(blob);
+    guard_range(c, seq, -1);
     if (rc == SKIPPY_OK) rc = check_positions(c, seq, n, e);
     if (rc) sk_context_seq_clear(c, seq);
     return rc;
@@ -460,6 +481,8 @@ int sk_context_decode(sk_context *c, const sk_row *rows, size_t n, uint32_t *bad
     int32_t result = llama_decode(c->lc, c->batch);
     if (result == 1) return sk_err_set(e, SKIPPY_E_FULL, "no place in memory for %zu rows", n);
     if (result == 0) {
+        for (size_t i = 0; i < n; i++)
+            if (i == 0 || rows[i].seq != rows[i - 1].seq) guard_range(c, rows[i].seq, c->batch.pos[i]);
         if (c->info.has_kv) rc = each_ubatch(c, rows, n, place_ubatch);
         if (rc == SKIPPY_OK) return SKIPPY_OK;
         sk_err_set(e, SKIPPY_E_RUNTIME, "the cell mirror could not follow a decode");

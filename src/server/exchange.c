@@ -154,6 +154,7 @@ static void cut_stream(sk_exchange *x) {
 }
 
 static void feed_stream(sk_exchange *x, size_t index, const sk_gen_event *ev) {
+    sk_conn *c = x->conn;
     if (ev->type == SK_EV_ERROR && !x->begun) {
         fail_call(x, ev->code, ev->error);
         return;
@@ -164,8 +165,8 @@ static void feed_stream(sk_exchange *x, size_t index, const sk_gen_event *ev) {
     if (rc != SKIPPY_OK || out.failed) {
         cut_stream(x);
     } else {
-        sk_conn_stream_write(x->conn, out.data, out.len);
-        /* The write may have closed a connection that does not read. */
+        sk_conn_stream_write(c, out.data, out.len);
+        /* The write may have closed a connection that does not read: x->conn is NULL then. */
         if (x->conn && sk_api_call_done(x->call)) end_stream(x);
     }
     sk_buf_free(&out);

@@ -256,6 +256,15 @@ static void a_silent_stream_is_pinged(void **state) {
     close(fd);
 }
 
+/* A stream whose client takes only a little: its receive buffer is small and nobody reads from it. */
+static int post_without_reading(void) {
+    const int small = 4096;
+    int fd = raw_connect(fx.port);
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    raw_request(fd, "POST", "/v1/chat/completions", NULL, "{\"stream\":true}");
+    return fd;
+}
+
 static void a_reader_that_is_too_slow_is_cut_off(void **state) {
     (void)state;
     sk_server_params p;
@@ -263,14 +272,14 @@ static void a_reader_that_is_too_slow_is_cut_off(void **state) {
     fixture_params(&p);
     p.max_output = 20000;
     fixture_start(&fx, &p, NULL);
-    int fd = post("{\"stream\":true}");
+    int fd = post_without_reading();
     assert_true(fake_engine_wait_jobs(1));
     fake_engine_start_job(0);
     char text[4001];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    /* The sockets' own buffers fill first; 64 MB are far beyond them. */
-    for (int i = 0; i < 16000; i++) fake_engine_text(0, text);
+    /* The server's send buffer holds 4 MiB at most; this is four times as much. */
+    for (int i = 0; i < 4000; i++) fake_engine_text(0, text);
     assert_true(fake_engine_wait_cancel(0));
     fake_engine_error(0, SKIPPY_E_CANCELLED, "cancelled");
     close(fd);
@@ -285,13 +294,13 @@ static void a_peer_that_takes_nothing_is_timed_out(void **state) {
     p.write_timeout_ms = 30;
     p.max_output = (size_t)1 << 30;
     fixture_start(&fx, &p, NULL);
-    int fd = post("{\"stream\":true}");
+    int fd = post_without_reading();
     assert_true(fake_engine_wait_jobs(1));
     fake_engine_start_job(0);
     char text[4001];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    for (int i = 0; i < 8000; i++) fake_engine_text(0, text);
+    for (int i = 0; i < 4000; i++) fake_engine_text(0, text);
     assert_true(fake_engine_wait_cancel(0));
     fake_engine_error(0, SKIPPY_E_CANCELLED, "cancelled");
     close(fd);

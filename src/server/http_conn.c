@@ -120,7 +120,10 @@ void sk_conn_abort(sk_conn *c) {
 
 void sk_conn_set_free(sk_conn_set *set) {
     if (!set) return;
-    while (set->first) close_conn(set->first);
+    for (sk_conn *c = set->first, *next; c; c = next) {
+        next = c->next;
+        close_conn(c);
+    }
     free(set);
 }
 
@@ -429,12 +432,11 @@ static void on_written(struct bufferevent *bev, void *ud) {
     (void)bev;
     sk_conn *c = ud;
     sk_conn_set *set = c->set;
-    c->refs++;
     if (c->phase == LINGER)
         linger_flushed(c);
     else if (c->phase == IDLE)
         advance(c);
-    release(c);
+    /* c may be freed by now. */
     set->handler.settled(set->handler.ud);
 }
 

@@ -70,20 +70,30 @@ int sk_listen_open(const char *host, uint16_t port, bool allow_public, int *fd, 
     return rc;
 }
 
+/* One address, in whichever of the three shapes the system calls want it. */
+typedef union address {
+    struct sockaddr sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+} address;
+
+static bool bound_address(int fd, address *a) {
+    socklen_t len = sizeof *a;
+    memset(a, 0, sizeof *a);
+    return getsockname(fd, &a->sa, &len) == 0;
+}
+
 const char *sk_listen_name(int fd, char *buf, size_t cap) {
-    struct sockaddr_storage ss = {0};
-    socklen_t len = sizeof ss;
+    address a;
     char host[64] = "?", port[16] = "?";
-    if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
-        getnameinfo((struct sockaddr *)&ss, len, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(buf, cap, ss.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    if (bound_address(fd, &a))
+        getnameinfo(&a.sa, sizeof a, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(buf, cap, a.sa.sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
     return buf;
 }
 
 uint16_t sk_listen_port(int fd) {
-    struct sockaddr_storage ss = {0};
-    socklen_t len = sizeof ss;
-    if (getsockname(fd, (struct sockaddr *)&ss, &len) != 0) return 0;
-    if (ss.ss_family == AF_INET6) return ntohs(((struct sockaddr_in6 *)(void *)&ss)->sin6_port);
-    return ntohs(((struct sockaddr_in *)(void *)&ss)->sin_port);
+    address a;
+    if (!bound_address(fd, &a)) return 0;
+    return ntohs(a.sa.sa_family == AF_INET6 ? a.in6.sin6_port : a.in.sin_port);
 }

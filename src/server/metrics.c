@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,13 +18,14 @@ void sk_http_stats_count(sk_http_stats *s, enum sk_route route, int status) {
 }
 
 uint64_t sk_process_resident_bytes(void) {
+    char line[256];
     FILE *f = fopen("/proc/self/statm", "re");
     if (!f) return 0;
-    uint64_t total = 0, resident = 0;
-    int n = fscanf(f, "%" SCNu64 " %" SCNu64, &total, &resident);
+    bool ok = fgets(line, sizeof line, f) != NULL;
     fclose(f);
+    char *second = ok ? strchr(line, ' ') : NULL; /* pages: total, resident, ... */
     long page = sysconf(_SC_PAGESIZE);
-    return n == 2 && page > 0 ? resident * (uint64_t)page : 0;
+    return second && page > 0 ? strtoull(second, NULL, 10) * (uint64_t)page : 0;
 }
 
 /* Text between the quotes of a label. */

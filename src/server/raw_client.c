@@ -67,7 +67,7 @@ int raw_read_reply(int fd, sk_buf *in, size_t *end) {
     if (!raw_read_until(fd, in, "\r\n\r\n")) return 0;
     const char *blank = strstr(in->data, "\r\n\r\n");
     size_t head = (size_t)(blank - in->data) + 4;
-    int status = atoi(in->data + strlen("HTTP/1.1 "));
+    int status = (int)strtol(in->data + strlen("HTTP/1.1 "), NULL, 10);
     const char *length = strcasestr(in->data, "Content-Length:");
     if (length && length < blank) {
         size_t total = head + (size_t)strtoul(length + strlen("Content-Length:"), NULL, 10);
