@@ -286,7 +286,7 @@ enum verdict { ADMITTED, WAITS, NO_CELLS };
 
 static enum verdict try_admit(sk_engine *en, sk_job *j) {
     start s = {0};
-    if (may_reuse(en, j)) {
+    if (may_reuse(en, j) && !j->from_scratch) {
         find_start(en, j, &s);
         if (worth_waiting(en, j, &s)) {
             j->waited = true;

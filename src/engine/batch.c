@@ -202,6 +202,17 @@ static uint32_t relieve(sk_engine *en, uint32_t budget) {
 
 /* ---- bit mode: cells in position order ---- */
 
+/* The lane cannot go on in order: back to the queue. When nothing else runs, an empty pool is in order by construction. */
+static void start_over_in_order(sk_engine *en, sk_lane *l) {
+    bool alone = running(en) == 1, tried = l->job->from_scratch;
+    l->job->from_scratch = true;
+    sk_preempt(en, l);
+    if (!alone || !tried) return;
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) sk_lane_clear(en, &en->lanes[i]);
+    sk_reuse_erase(&en->reuse, NULL, true);
+    sk_context_clear(en->ctx);
+}
+
 /* Makes every row of the batch land above its sequence's cells. False: lanes changed, compose again. */
 static bool order_cells(sk_engine *en) {
     uint32_t bad = 0;
@@ -209,20 +220,12 @@ static bool order_cells(sk_engine *en) {
     while (!sk_context_rows_sorted(en->ctx, en->batch, en->n_rows, &bad)) {
         sk_lane *l = lane_of(en, bad);
         if (!l) return true;
-        if (sk_context_seq_relocate(en->ctx, l->id, en->n_rows, &err) == SKIPPY_OK) {
-            en->st.relocations++;
-            continue;
-        }
-        if (sk_evict_any(en)) continue;
-        if (running(en) > 1) {
-            sk_preempt(en, l);
+        int rc = sk_context_seq_relocate(en->ctx, l->id, en->n_rows + en->rows.multiple, &err);
+        if (rc == SKIPPY_OK) en->st.relocations++;
+        else if (rc == SKIPPY_E_UNSUPPORTED || !sk_evict_any(en)) {
+            start_over_in_order(en, l);
             return false;
         }
-        /* alone: an empty pool is in order by construction */
-        sk_preempt(en, l);
-        sk_reuse_erase(&en->reuse, NULL, true);
-        sk_context_clear(en->ctx);
-        return false;
     }
     return true;
 }

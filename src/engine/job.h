@@ -35,6 +35,7 @@ typedef struct sk_job {
     uint64_t t_submit, t_admit, t_first, t_last;
     bool started;            /* SK_EV_START was sent */
     bool cancelled;
+    bool from_scratch;       /* bit mode: a restored start could not be continued in order, so compute everything */
     uint32_t faults;         /* times it had to start over after a runtime error */
     bool waited;             /* waited for a running request with the same beginning */
 } sk_job;

@@ -257,7 +257,7 @@ static void a_tool_call_is_read_from_the_text(void **state) {
     assert_non_null(sk_api_call_request(c, 0)->sampling.grammar);
     assert_true(sk_api_call_request(c, 0)->sampling.grammar_lazy);
     assert_true(sk_api_call_request(c, 0)->sampling.n_triggers > 0);
-    text(c, 0, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>", &out);
+    text(c, 0, "\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Ulm\"}}\n</tool_call>", &out);
     done(c, 0, SK_FINISH_STOP, 0, &out);
     json_t *v = body_of(c, 200);
     assert_true(json_is_null(at(v, "choices.0.message.content")));

@@ -645,6 +645,12 @@ void report_call(sk_chat_parser &p, size_t i, bool last, sk_chat_delta_fn fn, vo
     if (fn) fn(ud, &d);
 }
 
+// White space beside a tool call is how the model lays out its output, not something that it says.
+bool only_layout(const sk_chat_parser &p, bool last) {
+    bool call_possible = p.format->parser.parse_tool_calls && !(last && p.message.tool_calls.empty());
+    return call_possible && trimmed(p.message.content).empty();
+}
+
 void refresh_view(sk_chat_parser &p) {
     p.calls.clear();
     for (size_t i = 0; i < p.message.tool_calls.size(); i++)
@@ -654,7 +660,8 @@ void refresh_view(sk_chat_parser &p) {
     size_t content = std::min(p.content_base, p.message.content.size());
     size_t reasoning = std::min(p.reasoning_base, p.message.reasoning_content.size());
     p.view.content = p.message.content.c_str() + content;
-    p.view.content_len = p.message.content.size() - content;
+    p.view.content_len =
+        !p.calls.empty() && trimmed(p.message.content).empty() ? 0 : p.message.content.size() - content;
     p.view.reasoning = p.message.reasoning_content.c_str() + reasoning;
     p.view.reasoning_len = p.message.reasoning_content.size() - reasoning;
     p.view.calls = p.calls.data();
@@ -753,7 +760,7 @@ int sk_chat_parser_feed(sk_chat_parser *p, const char *text, size_t len, bool la
         p->ids.resize(n);
         p->sent_arguments.resize(n);
         report_text(SK_CHAT_REASONING, p->message.reasoning_content, p->sent_reasoning, fn, ud);
-        report_text(SK_CHAT_CONTENT, p->message.content, p->sent_content, fn, ud);
+        if (!only_layout(*p, last)) report_text(SK_CHAT_CONTENT, p->message.content, p->sent_content, fn, ud);
         for (size_t i = 0; i < p->message.tool_calls.size(); i++) report_call(*p, i, last, fn, ud);
         refresh_view(*p);
         return static_cast<int>(SKIPPY_OK);

@@ -194,8 +194,7 @@ static int add_tokenizer(run *r, sk_err *err) {
     if (rc != SKIPPY_OK) return rc;
     snprintf(key, sizeof key, "%s.vocab_size", f->arch);
     gguf_set_val_u32(r->meta, key, (uint32_t)r->vocab.n);
-    /* The family's own pre-tokenizer belongs to its own vocabulary and stand-in, not to a file that the user chose, and
-     * not to gemma4's raw UTF-8 merges. */
+    /* The family's own pre-tokenizer does not belong to a file that the user chose. */
     return sk_synth_vocab_store(&r->vocab, f->specials, r->p->vocab_file ? NULL : f->pre, r->meta, err);
 }
 
@@ -230,10 +229,7 @@ static int make_metadata(run *r, sk_err *err) {
     add_general(r);
     int rc = sk_synth_meta_apply(r->meta, f->arch, tiny ? "context_length=u:4096" : "", err);
     if (rc == SKIPPY_OK) rc = sk_synth_meta_apply(r->meta, f->arch, tiny ? f->tiny : f->shape, err);
-    uint32_t own_layers = sk_synth_meta_u32(r->meta, f->arch, "block_count", 0);
     if (rc == SKIPPY_OK) rc = sk_synth_meta_set_layers(r->meta, f->arch, r->p->layers, f->min_layers, err);
-    if (rc == SKIPPY_OK && sk_synth_meta_u32(r->meta, f->arch, "full_attention_interval", 1) > own_layers)
-        rc = sk_err_set(err, SKIPPY_E_INVALID, "the model would have no attention layer; ask for more layers");
     if (rc == SKIPPY_OK) rc = add_tokenizer(r, err);
     if (rc == SKIPPY_OK) rc = add_template(r, err);
     r->layers = sk_synth_meta_u32(r->meta, f->arch, "block_count", 0);

@@ -21,13 +21,12 @@ void sk_reply_api_error(sk_conn *c, const sk_api_error *err) {
 }
 
 void sk_reply_error(sk_conn *c, int status, const char *code, const char *fmt, ...) {
-    char text[sizeof((sk_api_error *)0)->message];
     sk_api_error err;
     va_list ap;
+    sk_api_error_set(&err, status, type_for(status), code, "", "%s", "");
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(err.message, sizeof err.message, fmt, ap);
     va_end(ap);
-    sk_api_error_set(&err, status, type_for(status), code, "", "%s", text);
     sk_reply_api_error(c, &err);
 }
 

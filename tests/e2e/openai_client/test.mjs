@@ -27,6 +27,7 @@ const clock = {
   type: 'function',
   function: { name: 'get_time', parameters: { type: 'object', properties: {} } },
 };
+// Thinking is switched off where a call is forced: a model of random weights would never stop thinking.
 const forced = { type: 'function', function: { name: 'get_weather' } };
 
 function checkUsage(usage) {
@@ -80,7 +81,7 @@ test('the stream helper assembles a whole completion', async () => {
 
 test('a forced tool call is valid and names the tool', async () => {
   const answer = await client.chat.completions.create({
-    model, messages: hello, tools: [weather, clock], tool_choice: forced, max_tokens: 200, temperature: 0,
+    model, messages: hello, tools: [weather, clock], tool_choice: forced, max_tokens: 200, temperature: 0, reasoning_effort: 'none',
   });
   const call = answer.choices[0].message.tool_calls[0];
   assert.equal(answer.choices[0].finish_reason, 'tool_calls');
@@ -92,7 +93,7 @@ test('a forced tool call is valid and names the tool', async () => {
 
 test('a streamed tool call adds up to valid arguments', async () => {
   const runner = client.chat.completions.stream({
-    model, messages: hello, tools: [weather], tool_choice: forced, max_tokens: 200, temperature: 0,
+    model, messages: hello, tools: [weather], tool_choice: forced, max_tokens: 200, temperature: 0, reasoning_effort: 'none',
   });
   const final = await runner.finalChatCompletion();
   const call = final.choices[0].message.tool_calls[0];
