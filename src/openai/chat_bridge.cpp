@@ -3,7 +3,9 @@ extern "C" {
 #include "base/err.h"
 }
 #include "openai/chat_bridge.h"
+#include "runtime/native_guard.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -44,6 +46,20 @@ int guarded(sk_err *e, int code, const std::function<int()> &fn) noexcept {
     } catch (...) {
         return sk_err_set(e, code, "unknown failure in the chat template");
     }
+}
+
+// Lets C code of the runtime call llama.cpp functions that may throw: a grammar that rejects the text which triggered it, a bad
+// trigger pattern.
+bool call_guarded(void (*fn)(void *), void *ud, char *msg, size_t cap) noexcept {
+    try {
+        fn(ud);
+        return true;
+    } catch (const std::exception &ex) {
+        snprintf(msg, cap, "%s", ex.what());
+    } catch (...) {
+        snprintf(msg, cap, "unknown failure in llama.cpp");
+    }
+    return false;
 }
 
 std::string text_or_empty(const char *s) {
@@ -671,6 +687,7 @@ void refresh_view(sk_chat_parser &p) {
 } // namespace
 
 int sk_chat_create(const void *native_model, const char *template_source, sk_chat **out, sk_err *e) {
+    sk_native_guard_install(call_guarded);
     *out = nullptr;
     common_log_set_verbosity_thold(0); // its findings reach people through our errors, in words
     return guarded(e, SKIPPY_E_INVALID, [&] {

@@ -390,6 +390,10 @@ uint32_t sk_context_cells_union(const sk_context *c, const uint32_t *seqs, uint3
     return sk_cells_union(&c->cells, seqs, n);
 }
 
+uint32_t sk_context_cell(const sk_context *c, uint32_t seq, uint32_t position) {
+    return c->cells.seq[seq].cell[position];
+}
+
 bool sk_context_seq_sorted(const sk_context *c, uint32_t seq) {
     return sk_cells_sorted(&c->cells, seq);
 }

@@ -88,6 +88,8 @@ uint32_t sk_context_cells_used(const sk_context *c);
 uint32_t sk_context_cells_exclusive(const sk_context *c, uint32_t seq);
 /* Distinct cells that any of these sequences owns. */
 uint32_t sk_context_cells_union(const sk_context *c, const uint32_t *seqs, uint32_t n);
+/* Cell that holds a position of a sequence (position below its length). For tests of the mirror. */
+uint32_t sk_context_cell(const sk_context *c, uint32_t seq, uint32_t position);
 bool sk_context_seq_sorted(const sk_context *c, uint32_t seq);
 
 /* ---- decoding ---- */
