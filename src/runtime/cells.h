@@ -52,7 +52,7 @@ uint32_t sk_cells_union(const sk_cells *c, const uint32_t *seqs, uint32_t n);
 bool sk_cells_sorted(const sk_cells *c, uint32_t seq);
 /* Would the n rows of one ubatch all land above the last cell of their own sequence, in ascending order? Nothing changes. */
 bool sk_cells_place_sorted(const sk_cells *c, const uint32_t *seq, uint32_t n);
-/* Would removing a sequence of this pool and importing it again give ascending cells, with room above for `extra` rows placed next?
+/* Would removing a sequence (its cells in order) and importing it again give ascending cells, with room above for `extra` rows placed next?
  * Nothing changes. SKIPPY_OK, SKIPPY_E_FULL (no), SKIPPY_E_NOMEM. */
 int sk_cells_try_relocate(const sk_cells *c, uint32_t seq, uint32_t extra);
 /* Performs the same removal and import on the mirror. */

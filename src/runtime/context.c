@@ -337,6 +337,8 @@ int sk_context_seq_snapshot(sk_context *c, uint32_t src, uint32_t dst, sk_err *e
 int sk_context_seq_relocate(sk_context *c, uint32_t seq, uint32_t extra_rows, sk_err *e) {
     /* an export keeps only the window, also of a full-size window cache */
     if (c->guard) return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "window state cannot be moved without losing its older cells");
+    /* an import keeps the order that the cells have, so it moves a sequence but does not sort it */
+    if (!sk_cells_sorted(&c->cells, seq)) return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the cells of sequence %u are not in order", seq);
     int rc = sk_cells_try_relocate(&c->cells, seq, extra_rows);
     if (rc) return sk_err_set(e, rc, "sequence %u cannot be moved to ascending cells now", seq);
     uint32_t n = sk_context_seq_len(c, seq);

@@ -72,8 +72,9 @@ int sk_context_seq_copy(sk_context *c, uint32_t src, uint32_t dst, uint32_t n, s
 /* Like sk_context_seq_copy of the whole sequence, but dst owns its sliding-window cells, so that the window pool can move on in
  * src. Same as a plain copy for models without a window. */
 int sk_context_seq_snapshot(sk_context *c, uint32_t src, uint32_t dst, sk_err *e);
-/* Exports and imports a sequence in place, so that its cells ascend (bit-exact mode). SKIPPY_E_FULL: would not help now;
- * SKIPPY_E_UNSUPPORTED: window state, nothing changed. */
+/* Exports a sequence, whose cells are in order, and imports it again elsewhere, still in order and with room above for extra rows
+ * (bit-exact mode). SKIPPY_E_FULL: would not help now;
+ * SKIPPY_E_UNSUPPORTED: window state, or cells not in order. Nothing changes then. */
 int sk_context_seq_relocate(sk_context *c, uint32_t seq, uint32_t extra_rows, sk_err *e);
 /* Canonical state bytes for comparing two sequences in tests: malloc'ed blob with sequence ids zeroed. */
 int sk_context_seq_export(sk_context *c, uint32_t seq, uint8_t **blob, size_t *len, sk_err *e);
