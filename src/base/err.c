@@ -25,6 +25,7 @@ const char *skippy_strerror(int status) {
     return "unknown error";
 }
 
+#undef sk_err_set /* the analyser's form of it */
 int sk_err_set(sk_err *e, int code, const char *fmt, ...) {
     if (e) {
         va_list ap;

@@ -14,4 +14,15 @@ typedef struct sk_err {
  * `return sk_err_set(e, SKIPPY_E_IO, "...")` reads straight. Overlong text is cut. */
 int sk_err_set(sk_err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* A static analyser sees one file at a time: without this it takes `sk_err_set(...)` for possibly SKIPPY_OK and follows
+ * paths that do not exist. */
+#ifdef __clang_analyzer__
+#define sk_err_set(e, code, ...)                                                                                       \
+    __extension__({                                                                                                    \
+        int sk_err_code_ = (code);                                                                                     \
+        (sk_err_set)(e, sk_err_code_, __VA_ARGS__);                                                                    \
+        sk_err_code_;                                                                                                  \
+    })
+#endif
+
 #endif

@@ -97,7 +97,7 @@ static void stop_ends_the_whole_group(void **state) {
     while (!text.len) {
         sk_process_log_tail(&p, 1, &text);
     }
-    const pid_t inner = (pid_t)atoi(text.data);
+    const pid_t inner = (pid_t)strtol(text.data, NULL, 10);
     assert_true(inner > 1);
     assert_int_equal(kill(inner, 0), 0);
     assert_true(sk_process_stop(&p, 10000));
@@ -202,9 +202,9 @@ static void a_server_that_never_answers_is_ended_after_its_time(void **state) {
 
 static void too_many_flags_are_refused(void **state) {
     (void)state;
-    char flags[1024] = "";
+    char flags[3 * 200 + 1] = "";
     for (size_t i = 0; i < 200; i++) {
-        strcat(flags, "-x ");
+        memcpy(flags + 3 * i, "-x ", 3);
     }
     const sk_launch l = {.program = "true",
                          .model = "m",

@@ -87,7 +87,7 @@ static int byte_tokenize(void *ud, const char *text, size_t len, int32_t **ids, 
     *ids = calloc(len + 1, sizeof **ids);
     assert_non_null(*ids);
     for (size_t i = 0; i < len; i++) {
-        (*ids)[i] = text[i];
+        (*ids)[i] = (unsigned char)text[i];
     }
     *n = len;
     return SKIPPY_OK;

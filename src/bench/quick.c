@@ -361,7 +361,7 @@ static int prepare(session *s, sk_err *e) {
     if (mkdir(s->o->out_dir, 0755) != 0 && errno != EEXIST) {
         return sk_err_set(e, SKIPPY_E_IO, "cannot make the directory '%s': %s", s->o->out_dir, strerror(errno));
     }
-    s->report->results = calloc(n, sizeof *s->report->results);
+    s->report->results = calloc(n ? n : 1, sizeof *s->report->results);
     if (!s->report->results) {
         return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for the report");
     }

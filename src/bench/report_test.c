@@ -35,6 +35,13 @@ static void answer(sk_measurement *m, bool cold, int32_t first, const char *text
     assert_int_equal(sk_measurement_answer(m, a, NULL), SKIPPY_OK);
 }
 
+/* The first answer, a cold one, in other words. */
+static void change_cold_answer(sk_measurement *m) {
+    free(m->answers[0].text);
+    m->answers[0].text = strdup("other text");
+    assert_non_null(m->answers[0].text);
+}
+
 static void fixture_make(fixture *f, bool synthetic) {
     sk_sizes_default(&f->sizes);
     f->r = (sk_report){.sizes = &f->sizes,
@@ -137,7 +144,7 @@ static void another_cold_answer_makes_the_row_not_comparable(void **state) {
     char row[512];
     sk_buf page = {0};
     fixture_make(&f, false);
-    strcpy(f.r.results[0].m[2].answers[0].text, "other txt");
+    change_cold_answer(&f.r.results[0].m[2]);
     assert_int_equal(sk_report_markdown(&f.r, &page), SKIPPY_OK);
     assert_non_null(
         strstr(row_of(page.data, "| exact", row), "differs (0 of 1; first tokens 2 of 2): not comparable |"));
@@ -164,7 +171,7 @@ static void a_near_tie_keeps_the_row_comparable_and_is_named(void **state) {
     char row[512];
     sk_buf page = {0};
     fixture_make(&f, false);
-    strcpy(f.r.results[0].m[2].answers[0].text, "other txt");
+    change_cold_answer(&f.r.results[0].m[2]);
     for (size_t v = 0; v < 2; v++) {
         f.r.results[0].m[v].answers[0].tie = true;
         f.r.results[0].m[v].answers[0].tie_gap = 0.01;

@@ -14,8 +14,8 @@
 #include "bench/endpoint.h"
 #include "bench/measurement.h"
 
-/* Natural logarithm. Two cold runs of one server that cut the prompt into other batches were measured to differ by up to
- * 0.4 in a logit (random weights in the Falcon-H1 1.5B shape; 0.05 in the Llama 1B shape). */
+/* Natural logarithm. Two cold runs of one server that cut the prompt into other batches were measured to differ by up
+ * to 0.4 in a logit (random weights in the Falcon-H1 1.5B shape; 0.05 in the Llama 1B shape). */
 #define SK_TIE_GAP 0.5
 
 /* Judges answers a and b of one prompt by the alternatives of each token of a third answer. Pure. *gap is set when it

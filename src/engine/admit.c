@@ -15,9 +15,9 @@ enum { MIN_GAIN = 16 };
 typedef struct start {
     enum sk_hit_source source;
     size_t length;
-    sk_lane *lane;      /* HOT_LANE: the idle lane itself; ACTIVE_LANE: the running lane to copy from */
+    sk_lane *lane; /* HOT_LANE: the idle lane itself; ACTIVE_LANE: the running lane to copy from */
     uint64_t entry;
-    uint64_t terminal;  /* logits of the whole prompt */
+    uint64_t terminal; /* logits of the whole prompt */
     size_t common;
 } start;
 
@@ -54,7 +54,8 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
     l->n_splits = 0;
     l->out_row = -1;
     l->last_use = ++en->clock;
-    /* Where prompts are cut at absolute multiples, a prompt would compute generated text another way than generation did. */
+    /* Where prompts are cut at absolute multiples, a prompt would compute generated text another way than generation
+     * did. */
     keep = keep && may_reuse(en, j) && l->n > 0 && en->reuse.align == 1;
     if (keep) {
         sk_reuse_record(&en->reuse, &j->ns, j->tenant, j->tokens, l->n, l->id);
@@ -88,7 +89,8 @@ static void consider_lane(const sk_engine *en, const sk_job *j, sk_lane *l, star
     size_t common = common_prefix(tokens, l->n, j->tokens, j->n_tokens);
     if (common > s->common) s->common = common;
     size_t length = cap_length(s, j, usable(en, common, l->n), en->reuse.exact);
-    /* An idle lane wins a tie: it is borrowed in place. A running one loses it: its copy is no better than an entry's. */
+    /* An idle lane wins a tie: it is borrowed in place. A running one loses it: its copy is no better than an entry's.
+     */
     if (length == 0 || length < s->length || (l->job && length == s->length)) return;
     s->source = l->job ? SK_SRC_ACTIVE_LANE : SK_SRC_HOT_LANE;
     s->length = length;
@@ -154,7 +156,8 @@ static sk_lane *pick_lane(sk_engine *en) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
         if (l->job) continue;
-        if (!best || (l->n == 0 && best->n != 0) || ((l->n == 0) == (best->n == 0) && l->last_use < best->last_use)) best = l;
+        if (!best || (l->n == 0 && best->n != 0) || ((l->n == 0) == (best->n == 0) && l->last_use < best->last_use))
+            best = l;
     }
     return best;
 }
@@ -168,8 +171,8 @@ static int borrow_in_place(sk_engine *en, sk_lane *l, size_t length, sk_err *e) 
     return rc;
 }
 
-/* Fills an idle lane from the chosen start. A restore is a transaction: after any failure the lane is empty and the request goes on
- * as a miss. */
+/* Fills an idle lane from the chosen start. A restore is a transaction: after any failure the lane is empty and the
+ * request goes on as a miss. */
 static sk_lane *restore(sk_engine *en, start *s) {
     sk_err err = {0};
     int rc = SKIPPY_OK;
@@ -218,9 +221,12 @@ static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
     }
     st->hits++;
     st->tokens_restored += s->length;
-    if (s->source == SK_SRC_HOT_LANE) st->hits_hot_lane++;
-    else if (s->source == SK_SRC_RESIDENT) st->hits_resident++;
-    else st->hits_active_lane++;
+    if (s->source == SK_SRC_HOT_LANE)
+        st->hits_hot_lane++;
+    else if (s->source == SK_SRC_RESIDENT)
+        st->hits_resident++;
+    else
+        st->hits_active_lane++;
     if (j->waited) st->coalesced++;
 }
 
@@ -321,8 +327,10 @@ void sk_admit_jobs(sk_engine *en) {
         if (v != ADMITTED) {
             /* back to where it was */
             j->next = next;
-            if (previous) previous->next = j;
-            else en->queue_head = j;
+            if (previous)
+                previous->next = j;
+            else
+                en->queue_head = j;
             if (!next) en->queue_tail = j;
             previous = j;
             if (v == NO_CELLS) return; /* later requests do not overtake one that waits for memory */

@@ -1,9 +1,9 @@
 /* One step of computing: rows of generating lanes and of prompts go through llama_decode together.
  *
  * Attention-only memory: one batch mixes one row of each generating lane with prompt rows of one or more lanes.
- * Recurrent memory: llama.cpp cuts a batch into pieces with equally many rows of every sequence, so a mixed batch would run
- * over the weights twice; generating lanes and prompts take turns instead.
- * Bit mode: every batch keeps the row class (engine->rows): padded with rows of scratch sequences that are dropped afterwards. */
+ * Recurrent memory: llama.cpp cuts a batch into pieces with equally many rows of every sequence, so a mixed batch would
+ * run over the weights twice; generating lanes and prompts take turns instead. Bit mode: every batch keeps the row
+ * class (engine->rows): padded with rows of scratch sequences that are dropped afterwards. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -72,7 +72,8 @@ static bool any_in(const sk_engine *en, enum sk_lane_state state) {
     return false;
 }
 
-/* Bit mode with recurrent memory: rows of this prompt that go in pieces of whole multiples; 0 = the next goes row by row. */
+/* Bit mode with recurrent memory: rows of this prompt that go in pieces of whole multiples; 0 = the next goes row by
+ * row. */
 static uint32_t piece_rows(const sk_engine *en, const sk_lane *l) {
     uint32_t end = l->n + rows_to_stop(l), m = en->rows.multiple;
     uint32_t whole = (uint32_t)(l->job->n_prompt - l->job->n_prompt % m);
@@ -102,7 +103,8 @@ static void add_single_row(sk_engine *en, sk_lane *l) {
     }
 }
 
-/* One row of each lane that has one to compute; only of the next lane where memory has no KV cells (sk_row_class_decode). */
+/* One row of each lane that has one to compute; only of the next lane where memory has no KV cells
+ * (sk_row_class_decode). */
 static void add_single_rows(sk_engine *en) {
     bool one = !sk_context_get_info(en->ctx)->has_kv;
     for (uint32_t i = 0; i < en->params.n_lanes && !(one && en->n_rows); i++) {
@@ -122,8 +124,10 @@ static void compose(sk_engine *en, uint32_t budget) {
         if (!(en->prefill_turn & 1u) || !add_piece(en, budget)) add_single_rows(en);
     } else if (recurrent) {
         bool prompts = any_in(en, SK_LANE_PREFILL) && ((en->prefill_turn & 1u) || !any_in(en, SK_LANE_DECODE));
-        if (prompts) fill_with_prompts(en, budget);
-        else add_decode_rows(en);
+        if (prompts)
+            fill_with_prompts(en, budget);
+        else
+            add_decode_rows(en);
     } else {
         add_decode_rows(en);
         if (budget > en->n_rows) fill_with_prompts(en, budget - en->n_rows);
@@ -133,7 +137,8 @@ static void compose(sk_engine *en, uint32_t budget) {
 static uint32_t row_budget(const sk_engine *en) {
     uint32_t max = en->params.n_batch;
     if (sk_engine_bit(en)) return en->rows.max_rows - en->rows.max_rows % en->rows.multiple;
-    if (any_in(en, SK_LANE_DECODE) && max > SHARED_STEP_ROWS + en->params.n_lanes) max = SHARED_STEP_ROWS + en->params.n_lanes;
+    if (any_in(en, SK_LANE_DECODE) && max > SHARED_STEP_ROWS + en->params.n_lanes)
+        max = SHARED_STEP_ROWS + en->params.n_lanes;
     return max;
 }
 
@@ -168,8 +173,10 @@ static void end_at_context(sk_engine *en) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
         if (!l->job) continue;
-        if (l->job->n_generated) sk_lane_done(en, l, SK_FINISH_CONTEXT);
-        else sk_lane_fail(en, l, SKIPPY_E_TOO_LARGE, "the prompt does not fit the memory of the context");
+        if (l->job->n_generated)
+            sk_lane_done(en, l, SK_FINISH_CONTEXT);
+        else
+            sk_lane_fail(en, l, SKIPPY_E_TOO_LARGE, "the prompt does not fit the memory of the context");
         return;
     }
 }
@@ -180,8 +187,8 @@ static uint32_t running(const sk_engine *en) {
     return n;
 }
 
-/* No cells for the batch: evict first, then compute fewer rows, then put the youngest request back. Returns the new budget, 0 when
- * the step has to be composed anew from other lanes or is over. */
+/* No cells for the batch: evict first, then compute fewer rows, then put the youngest request back. Returns the new
+ * budget, 0 when the step has to be composed anew from other lanes or is over. */
 static uint32_t relieve(sk_engine *en, uint32_t budget) {
     en->st.cell_retries++;
     uint32_t want = en->n_rows + (sk_engine_bit(en) ? en->rows.multiple - 1 : 0);
@@ -202,7 +209,8 @@ static uint32_t relieve(sk_engine *en, uint32_t budget) {
 
 /* ---- bit mode: cells in position order ---- */
 
-/* The lane cannot go on in order: back to the queue. When nothing else runs, an empty pool is in order by construction. */
+/* The lane cannot go on in order: back to the queue. When nothing else runs, an empty pool is in order by construction.
+ */
 static void start_over_in_order(sk_engine *en, sk_lane *l) {
     bool alone = running(en) == 1, tried = l->job->from_scratch;
     l->job->from_scratch = true;
@@ -221,7 +229,8 @@ static bool order_cells(sk_engine *en) {
         sk_lane *l = lane_of(en, bad);
         if (!l) return true;
         int rc = sk_context_seq_relocate(en->ctx, l->id, en->n_rows + en->rows.multiple, &err);
-        if (rc == SKIPPY_OK) en->st.relocations++;
+        if (rc == SKIPPY_OK)
+            en->st.relocations++;
         else if (rc == SKIPPY_E_UNSUPPORTED || !sk_evict_any(en)) {
             start_over_in_order(en, l);
             return false;
@@ -254,7 +263,8 @@ static bool records(const sk_engine *en, const sk_job *j) {
 static void pass_boundary(sk_engine *en, sk_lane *l) {
     bool at = l->n_splits && l->splits[0] == l->n;
     while (l->n_splits && l->splits[0] <= l->n) memmove(l->splits, l->splits + 1, --l->n_splits * sizeof *l->splits);
-    if (at && records(en, l->job)) sk_reuse_record(&en->reuse, &l->job->ns, l->job->tenant, l->job->tokens, l->n, l->id);
+    if (at && records(en, l->job))
+        sk_reuse_record(&en->reuse, &l->job->ns, l->job->tenant, l->job->tokens, l->n, l->id);
 }
 
 static void finish_rows(sk_engine *en, sk_lane *l) {
@@ -304,8 +314,10 @@ bool sk_batch_step(sk_engine *en) {
             budget = relieve(en, budget);
             if (budget == 0) return true;
         } else {
-            if (rc == SKIPPY_E_CORRUPT) restart_lane(en, lane_of(en, bad), &err);
-            else restart_batch(en, &err);
+            if (rc == SKIPPY_E_CORRUPT)
+                restart_lane(en, lane_of(en, bad), &err);
+            else
+                restart_batch(en, &err);
             return true;
         }
     }

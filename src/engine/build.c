@@ -1,4 +1,5 @@
 /* Making an engine: parameters, context, identity, row class, cache. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,11 @@ enum {
     DEFAULT_LANES = 4,
     DEFAULT_CTX = 4096,
     DEFAULT_BATCH = 512,
-    DENSE_SEQS = 32,  /* snapshots of attention state cost only bookkeeping, but every id costs a row of logits in llama.cpp */
+    DENSE_SEQS =
+        32, /* snapshots of attention state cost only bookkeeping, but every id costs a row of logits in llama.cpp */
     MIN_STATE_SEQS = 4,
-    WINDOW_SEQS = 8,  /* fewer detached windows than this are not worth their restrictions */
-    MAX_SEQS = 100    /* llama.cpp's limit is 256 ids: lanes, scratch and guards included */
+    WINDOW_SEQS = 8, /* fewer detached windows than this are not worth their restrictions */
+    MAX_SEQS = 100   /* llama.cpp's limit is 256 ids: lanes, scratch and guards included */
 };
 
 static const uint64_t MIB = 1024 * 1024;
@@ -24,7 +26,8 @@ static const uint64_t MIB = 1024 * 1024;
 static void fill_defaults(sk_engine_params *p, const sk_model_info *mi) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     if (!p->n_lanes) p->n_lanes = DEFAULT_LANES;
-    if (!p->n_ctx) p->n_ctx = mi->n_ctx_train > 0 && mi->n_ctx_train < DEFAULT_CTX ? (uint32_t)mi->n_ctx_train : DEFAULT_CTX;
+    if (!p->n_ctx)
+        p->n_ctx = mi->n_ctx_train > 0 && mi->n_ctx_train < DEFAULT_CTX ? (uint32_t)mi->n_ctx_train : DEFAULT_CTX;
     if (!p->n_batch) p->n_batch = DEFAULT_BATCH;
     if (!p->n_ubatch) p->n_ubatch = DEFAULT_BATCH;
     if (p->n_batch > p->n_ubatch) p->n_batch = p->n_ubatch; /* one piece per step: cancels act within it */
@@ -33,21 +36,26 @@ static void fill_defaults(sk_engine_params *p, const sk_model_info *mi) {
     if (!p->logits_bytes) p->logits_bytes = 64 * MIB;
     if (!p->min_tokens) p->min_tokens = 16;
     if (!p->queue_max) p->queue_max = 256;
-    if (!p->type_k[0]) strcpy(p->type_k, "f16");
-    if (!p->type_v[0]) strcpy(p->type_v, "f16");
+    if (!p->type_k[0]) snprintf(p->type_k, sizeof p->type_k, "f16");
+    if (!p->type_v[0]) snprintf(p->type_v, sizeof p->type_v, "f16");
 }
 
 static int check_params(const sk_engine_params *p, sk_err *e) {
-    if (p->n_lanes > 16) return sk_err_set(e, SKIPPY_E_INVALID, "%u lanes (-np); at most 16 can run at the same time", p->n_lanes);
+    if (p->n_lanes > 16)
+        return sk_err_set(e, SKIPPY_E_INVALID, "%u lanes (-np); at most 16 can run at the same time", p->n_lanes);
     if (p->n_batch < p->n_lanes)
-        return sk_err_set(e, SKIPPY_E_INVALID, "a batch of %u rows (-b, -ub) is smaller than the %u lanes (-np)", p->n_batch, p->n_lanes);
+        return sk_err_set(e, SKIPPY_E_INVALID, "a batch of %u rows (-b, -ub) is smaller than the %u lanes (-np)",
+                          p->n_batch, p->n_lanes);
     if (p->cache_seqs > MAX_SEQS)
-        return sk_err_set(e, SKIPPY_E_INVALID, "%u cache sequences; llama.cpp allows 256 with lanes and guards, so at most %d here", p->cache_seqs, MAX_SEQS);
+        return sk_err_set(e, SKIPPY_E_INVALID,
+                          "%u cache sequences; llama.cpp allows 256 with lanes and guards, so at most %d here",
+                          p->cache_seqs, MAX_SEQS);
     return SKIPPY_OK;
 }
 
-/* llama.cpp gives a window cache n_swa cells per sequence, but never more cells than the context. Where that limit is reached, the
- * full-size cache costs no more memory, and then any stored length can be reused, not only recorded boundaries. */
+/* llama.cpp gives a window cache n_swa cells per sequence, but never more cells than the context. Where that limit is
+ * reached, the full-size cache costs no more memory, and then any stored length can be reused, not only recorded
+ * boundaries. */
 static bool full_window_is_free(const sk_engine_params *p, int32_t n_swa) {
     return n_swa > 0 && (uint64_t)n_swa * (p->n_lanes + WINDOW_SEQS) + p->n_ubatch >= p->n_ctx;
 }
@@ -59,12 +67,15 @@ static uint32_t window_seqs(const sk_engine_params *p, int32_t n_swa) {
     return n < 1 ? 1 : n > 64 ? 64 : (uint32_t)n;
 }
 
-/* How many snapshots the cache may hold: bookkeeping bounds attention state, memory bounds recurrent and window state. */
-static uint32_t derive_seqs(const sk_engine_params *p, const sk_family_policy *policy, uint64_t state_bytes, int32_t n_swa) {
+/* How many snapshots the cache may hold: bookkeeping bounds attention state, memory bounds recurrent and window state.
+ */
+static uint32_t derive_seqs(const sk_engine_params *p, const sk_family_policy *policy, uint64_t state_bytes,
+                            int32_t n_swa) {
     if (p->cache_off || policy->mode == SK_CACHE_DISABLED) return 0;
     if (p->cache_seqs) return p->cache_seqs;
     if (policy->mode == SK_CACHE_WINDOW_KV) return window_seqs(p, n_swa);
-    if (!policy->exact_boundaries || state_bytes == 0) return n_swa > 0 ? DENSE_SEQS / 2 : DENSE_SEQS; /* guards double the ids */
+    if (!policy->exact_boundaries || state_bytes == 0)
+        return n_swa > 0 ? DENSE_SEQS / 2 : DENSE_SEQS; /* guards double the ids */
     uint64_t budget = p->cache_bytes;
     if (!budget) {
         sk_host_memory memory;
@@ -104,16 +115,33 @@ static int decide_family(sk_engine *en) {
     return SKIPPY_OK;
 }
 
-static int make_context(sk_engine *en, uint64_t *state_bytes, sk_err *e) {
+/* Refuses a context that cannot fit before llama.cpp allocates it: the kernel would grant the memory and end the process later. */
+static int check_memory(const sk_engine *en, uint32_t n_seqs, sk_err *e) {
+    sk_host_memory memory;
+    sk_host_memory_read("", &memory);
+    if (memory.available == 0 || strcmp(en->device, "CPU") != 0) return SKIPPY_OK; /* unknown, or it may lie on a device */
+    uint64_t cells = en->cost.cell * en->params.n_ctx, state = en->policy.exact_boundaries ? en->cost.state * n_seqs : 0;
+    if (en->policy.mode == SK_CACHE_WINDOW_KV) state = 0; /* the window pool is part of the cells */
+    if (cells + state <= memory.available) return SKIPPY_OK;
+    return sk_err_set(e, SKIPPY_E_NOMEM,
+                      "a context of %u cells needs %" PRIu64 " MiB of KV cache and %" PRIu64 " MiB of state for %u sequences, but %" PRIu64
+                      " MiB are available. Choose a smaller -c%s",
+                      en->params.n_ctx, cells / MIB, state / MIB, n_seqs, memory.available / MIB, state ? " or --cache-seqs" : "");
+}
+
+static int make_context(sk_engine *en, sk_err *e) {
     sk_engine_params *p = &en->params;
     sk_context_params cp = context_params(p);
-    int rc = sk_context_probe_state_bytes(en->model, &cp, state_bytes, e);
+    sk_runtime_devices(en->device, sizeof en->device);
+    int rc = sk_context_probe_cost(en->model, &cp, &en->cost, e);
     if (rc) return rc;
-    uint32_t cache_seqs = derive_seqs(p, &en->policy, *state_bytes, sk_model_get_info(en->model)->n_swa);
+    uint32_t cache_seqs = derive_seqs(p, &en->policy, en->cost.state, sk_model_get_info(en->model)->n_swa);
     en->first_scratch = p->n_lanes;
     en->n_scratch = sk_engine_bit(en) ? SK_ROW_CLASS_SCRATCH : 0;
     cp.n_seq_max = p->n_lanes + en->n_scratch + cache_seqs;
     cp.n_outputs = cp.n_seq_max;
+    rc = check_memory(en, cp.n_seq_max, e);
+    if (rc) return rc;
     rc = sk_context_create(en->model, &cp, &en->ctx, e);
     if (rc) return rc;
     en->facts.cache_seqs = cache_seqs;
@@ -134,7 +162,8 @@ static int make_identity(sk_engine *en, sk_err *e) {
     uname(&en->machine);
     skippy_identity *id = &en->identity;
     bool cached = false;
-    int rc = skippy_file_digest(mi->path, en->digest_dir[0] ? en->digest_dir : NULL, digest_progress, NULL, &id->weights_digest, &cached);
+    int rc = skippy_file_digest(mi->path, en->digest_dir[0] ? en->digest_dir : NULL, digest_progress, NULL,
+                                &id->weights_digest, &cached);
     if (rc) return sk_err_set(e, rc, "the weights of '%s' could not be digested: %s", mi->path, skippy_strerror(rc));
     if (en->params.n_lora) en->adapters = calloc(en->params.n_lora, sizeof *en->adapters);
     for (size_t i = 0; i < en->params.n_lora; i++) {
@@ -144,7 +173,6 @@ static int make_identity(sk_engine *en, sk_err *e) {
         en->adapters[i].scale = en->params.lora[i].scale;
     }
     sk_runtime_abi(en->abi, sizeof en->abi);
-    sk_runtime_devices(en->device, sizeof en->device);
     id->model_id = mi->id;
     id->topology_id = "1";
     id->stage_id = "0";
@@ -176,15 +204,18 @@ static int make_identity(sk_engine *en, sk_err *e) {
 static int probe_rows(sk_engine *en, sk_err *e) {
     if (!sk_engine_bit(en)) return SKIPPY_OK;
     if (sk_context_get_info(en->ctx)->flash_attn != 1 && sk_context_get_info(en->ctx)->has_kv)
-        return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "--exact bit needs flash attention (-fa on): without it other requests' cells take part in every sum");
+        return sk_err_set(
+            e, SKIPPY_E_UNSUPPORTED,
+            "--exact bit needs flash attention (-fa on): without it other requests' cells take part in every sum");
     sk_err why = {0};
     int rc = sk_row_class_probe(en->ctx, en->model, 0, en->first_scratch, en->n_scratch, &en->rows, &why);
     if (rc == SKIPPY_E_UNSUPPORTED)
-        return sk_err_set(e, rc, "--exact bit is not possible with this model on this machine: %s. Use --exact state", why.text);
+        return sk_err_set(e, rc, "--exact bit is not possible with this model on this machine: %s. Use --exact state",
+                          why.text);
     if (rc) return sk_err_set(e, rc, "the row-class probe failed: %s", why.text);
     sk_context_clear(en->ctx);
-    snprintf(en->schedule, sizeof en->schedule, "batches of at most %u rows, in multiples of %u%s", en->rows.max_rows, en->rows.multiple,
-             en->rows.aligned ? ", prompts cut at absolute multiples" : "");
+    snprintf(en->schedule, sizeof en->schedule, "batches of at most %u rows, in multiples of %u%s", en->rows.max_rows,
+             en->rows.multiple, en->rows.aligned ? ", prompts cut at absolute multiples" : "");
     return SKIPPY_OK;
 }
 
@@ -222,7 +253,6 @@ static int make_tables(sk_engine *en, sk_err *e) {
 int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **out, sk_err *e) {
     sk_engine *en = calloc(1, sizeof *en);
     if (!en) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
-    uint64_t state_bytes = 0;
     en->model = m;
     en->params = *p;
     if (p->digest_dir) snprintf(en->digest_dir, sizeof en->digest_dir, "%s", p->digest_dir);
@@ -234,7 +264,7 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
     if (sk_engine_bit(en) || full_window_is_free(&en->params, sk_model_get_info(m)->n_swa)) en->params.swa_full = true;
     int rc = check_params(&en->params, e);
     if (rc == SKIPPY_OK) rc = decide_family(en);
-    if (rc == SKIPPY_OK) rc = make_context(en, &state_bytes, e);
+    if (rc == SKIPPY_OK) rc = make_context(en, e);
     if (rc == SKIPPY_OK) rc = probe_rows(en, e);
     if (rc == SKIPPY_OK) rc = make_identity(en, e);
     if (rc == SKIPPY_OK) rc = make_tables(en, e);
@@ -244,7 +274,7 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
                                     .off = en->params.cache_off,
                                     .first_seq = en->first_scratch + en->n_scratch,
                                     .n_seqs = en->facts.cache_seqs,
-                                    .state_bytes = state_bytes,
+                                    .cost = en->cost,
                                     .logits_bytes = en->params.logits_bytes,
                                     .n_vocab = (size_t)sk_model_get_info(m)->n_vocab,
                                     .min_tokens = en->params.min_tokens,

@@ -15,7 +15,8 @@
 static int check_length(const sk_engine *en, const sk_gen_request *r, sk_err *e) {
     size_t need = r->n_tokens + (r->n_predict == 0 ? 0 : 1);
     if (need > en->facts.n_ctx)
-        return sk_err_set(e, SKIPPY_E_TOO_LARGE, "the prompt has %zu tokens, but the context holds %u", r->n_tokens, en->facts.n_ctx);
+        return sk_err_set(e, SKIPPY_E_TOO_LARGE, "the prompt has %zu tokens, but the context holds %u", r->n_tokens,
+                          en->facts.n_ctx);
     return SKIPPY_OK;
 }
 
@@ -38,13 +39,16 @@ int sk_engine_submit(sk_engine *en, const sk_gen_request *r, uint64_t *job, sk_e
         return sk_err_set(e, rc, "the request has no valid identity");
     }
     pthread_mutex_lock(&en->lock);
-    if (en->stop || en->draining) rc = sk_err_set(e, SKIPPY_E_BUSY, "the server is shutting down");
+    if (en->stop || en->draining)
+        rc = sk_err_set(e, SKIPPY_E_BUSY, "the server is shutting down");
     else if (en->n_waiting >= en->params.queue_max)
         rc = sk_err_set(e, SKIPPY_E_FULL, "%u requests are waiting already; try again later", en->n_waiting);
     if (rc == SKIPPY_OK) {
         *job = j->id = ++en->next_job;
-        if (en->inbox_tail) en->inbox_tail->next = j;
-        else en->inbox_head = j;
+        if (en->inbox_tail)
+            en->inbox_tail->next = j;
+        else
+            en->inbox_head = j;
         en->inbox_tail = j;
         en->n_waiting++;
         pthread_cond_signal(&en->wake);
@@ -144,7 +148,8 @@ static bool idle(const sk_engine *en) {
 /* Takes what other threads left; sleeps while there is nothing to do. Returns false when the engine has to stop. */
 static bool receive(sk_engine *en) {
     pthread_mutex_lock(&en->lock);
-    while (!en->stop && idle(en) && !en->inbox_head && !en->n_cancels && !en->erase_wanted) pthread_cond_wait(&en->wake, &en->lock);
+    while (!en->stop && idle(en) && !en->inbox_head && !en->n_cancels && !en->erase_wanted)
+        pthread_cond_wait(&en->wake, &en->lock);
     take_inbox(en);
     for (size_t i = 0; i < en->n_cancels; i++) {
         sk_job *j = find_job(en, en->cancels[i]);
@@ -159,12 +164,15 @@ static bool receive(sk_engine *en) {
 
 /* Why a job must end now, or SKIPPY_OK. */
 static int must_end(const sk_job *j, uint64_t now, bool stopping, const char **text) {
-    if (stopping) *text = "the server is shutting down";
-    else if (j->cancelled) *text = "the request was cancelled";
+    if (stopping)
+        *text = "the server is shutting down";
+    else if (j->cancelled)
+        *text = "the request was cancelled";
     else if (j->deadline_ns && now > j->deadline_ns) {
         *text = "the request's deadline passed";
         return SKIPPY_E_TIMEOUT;
-    } else return SKIPPY_OK;
+    } else
+        return SKIPPY_OK;
     return SKIPPY_E_CANCELLED;
 }
 
@@ -179,8 +187,10 @@ static void end_jobs(sk_engine *en, bool stopping) {
             previous = j;
         } else {
             sk_queue_remove(en, j, previous);
-            if (code == SKIPPY_E_CANCELLED) en->st.cancelled++;
-            else en->st.failed++;
+            if (code == SKIPPY_E_CANCELLED)
+                en->st.cancelled++;
+            else
+                en->st.failed++;
             sk_job_send_error(j, code, text);
             sk_job_free(j);
         }

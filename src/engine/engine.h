@@ -1,7 +1,7 @@
 /* The engine: lanes, scheduling, restore and record. It owns the runtime context and the cache on one thread.
  *
- * Other threads submit and cancel; events come back by callback ON THE ENGINE THREAD, so a callback must be short, must not
- * call back into the engine except sk_engine_cancel, and must copy what it keeps. */
+ * Other threads submit and cancel; events come back by callback ON THE ENGINE THREAD, so a callback must be short, must
+ * not call back into the engine except sk_engine_cancel, and must copy what it keeps. */
 #ifndef SKIPPY_ENGINE_ENGINE_H
 #define SKIPPY_ENGINE_ENGINE_H
 
@@ -18,53 +18,65 @@ typedef struct sk_engine sk_engine;
 enum sk_exact_mode { SK_EXACT_STATE = 0, SK_EXACT_BIT = 1 };
 
 typedef struct sk_engine_params {
-    uint32_t n_ctx;        /* cells of the context, shared by all lanes; 0 = min(model's, 4096) */
-    uint32_t n_lanes;      /* requests that run at the same time (-np); 0 = 4 */
-    uint32_t n_batch;      /* largest prefill chunk in tokens; 0 = 512 */
-    uint32_t n_ubatch;     /* 0 = 512 */
+    uint32_t n_ctx;                     /* cells of the context, shared by all lanes; 0 = min(model's, 4096) */
+    uint32_t n_lanes;                   /* requests that run at the same time (-np); 0 = 4 */
+    uint32_t n_batch;                   /* largest prefill chunk in tokens; 0 = 512 */
+    uint32_t n_ubatch;                  /* 0 = 512 */
     int32_t n_threads, n_threads_batch; /* 0 = cores */
-    int flash_attn;        /* -1 auto, 0 off, 1 on */
-    char type_k[16], type_v[16]; /* ggml names; "" = f16 */
+    int flash_attn;                     /* -1 auto, 0 off, 1 on */
+    char type_k[16], type_v[16];        /* ggml names; "" = f16 */
     bool swa_full;
     float rope_freq_base, rope_freq_scale; /* 0 = model's */
     enum sk_exact_mode exact;
-    bool cache_off;        /* --cache off: same server without reuse */
-    uint32_t cache_seqs;   /* sequence ids for snapshots; 0 = derived from the model and cache_bytes */
-    uint64_t cache_bytes;  /* cap on recurrent and window state held for snapshots; 0 = derived from the machine */
-    uint64_t logits_bytes; /* cap on stored terminal logits; 0 = 64 MiB */
-    uint32_t min_tokens;   /* shorter prefixes are not recorded; 0 = 16 */
-    uint32_t queue_max;    /* waiting requests; 0 = 256 */
-    const char *digest_dir;/* where weight digests are remembered; NULL = not */
+    bool cache_off;           /* --cache off: same server without reuse */
+    uint32_t cache_seqs;      /* sequence ids for snapshots; 0 = derived from the model and cache_bytes */
+    uint64_t cache_bytes;     /* cap on recurrent and window state held for snapshots; 0 = derived from the machine */
+    uint64_t logits_bytes;    /* cap on stored terminal logits; 0 = 64 MiB */
+    uint32_t min_tokens;      /* shorter prefixes are not recorded; 0 = 16 */
+    uint32_t queue_max;       /* waiting requests; 0 = 256 */
+    const char *digest_dir;   /* where weight digests are remembered; NULL = not */
     const sk_lora_spec *lora; /* adapters, applied to every request and part of the identity */
     size_t n_lora;
 } sk_engine_params;
 
-enum sk_finish { SK_FINISH_STOP = 0 /* end-of-generation token */, SK_FINISH_WORD = 1, SK_FINISH_LIMIT = 2 /* n_predict */, SK_FINISH_CONTEXT = 3 };
+enum sk_finish {
+    SK_FINISH_STOP = 0 /* end-of-generation token */,
+    SK_FINISH_WORD = 1,
+    SK_FINISH_LIMIT = 2 /* n_predict */,
+    SK_FINISH_CONTEXT = 3
+};
 
 /* How the cache answered; also the text of the header X-Skippy-Cache (sk_cache_explain). */
-enum sk_hit_source { SK_SRC_NONE = 0, SK_SRC_HOT_LANE = 1 /* borrowed in place */, SK_SRC_RESIDENT = 2 /* sequence copy */, SK_SRC_ACTIVE_LANE = 3 /* shared with a running request */ };
+enum sk_hit_source {
+    SK_SRC_NONE = 0,
+    SK_SRC_HOT_LANE = 1 /* borrowed in place */,
+    SK_SRC_RESIDENT = 2 /* sequence copy */,
+    SK_SRC_ACTIVE_LANE = 3 /* shared with a running request */
+};
 typedef struct sk_cache_result {
     enum sk_hit_source source;
     size_t tokens;        /* restored; equals n_prompt on an exact repeat answered from terminal logits */
     bool terminal_logits; /* the first token needed no decode */
     bool waited;          /* waited for another request that was computing the prefix */
-    char reason[64];      /* on a miss: no-common-prefix, cold, too-short, cache-off, request-opt-out, boundary-not-recorded, evicted ... */
+    char reason[64]; /* on a miss: no-common-prefix, cold, too-short, cache-off, request-opt-out, boundary-not-recorded,
+                        evicted ... */
 } sk_cache_result;
 
 typedef struct sk_gen_stats {
-    size_t n_prompt;      /* tokens of the prompt */
-    size_t cache_n;       /* llama-server's meaning: prompt tokens that were not evaluated; at most n_prompt - 1, see cached_tokens */
-    size_t prompt_n;      /* n_prompt - cache_n */
+    size_t n_prompt; /* tokens of the prompt */
+    size_t cache_n;  /* llama-server's meaning: prompt tokens that were not evaluated; at most n_prompt - 1, see
+                        cached_tokens */
+    size_t prompt_n; /* n_prompt - cache_n */
     size_t predicted_n;
     double queue_ms, prompt_ms, predicted_ms;
-    double first_token_ms;/* submit to first sampled token */
+    double first_token_ms; /* submit to first sampled token */
     sk_cache_result cache;
     uint32_t lane;
 } sk_gen_stats;
 
 typedef struct sk_gen_token {
     int32_t token;
-    sk_token_prob chosen;        /* valid when n_probs > 0 */
+    sk_token_prob chosen; /* valid when n_probs > 0 */
     const sk_token_prob *top;
     size_t n_top;
 } sk_gen_token;
@@ -78,16 +90,16 @@ enum sk_event_type {
 };
 typedef struct sk_gen_event {
     enum sk_event_type type;
-    const char *text;      /* TEXT: new text, may be empty */
+    const char *text; /* TEXT: new text, may be empty */
     size_t len;
     const sk_gen_token *tokens; /* TEXT: tokens accepted since the last TEXT event */
     size_t n_tokens;
-    size_t n_processed;    /* PROGRESS */
-    enum sk_finish finish; /* DONE */
-    const char *stop_word; /* DONE with SK_FINISH_WORD */
+    size_t n_processed;        /* PROGRESS */
+    enum sk_finish finish;     /* DONE */
+    const char *stop_word;     /* DONE with SK_FINISH_WORD */
     const sk_gen_stats *stats; /* START, PROGRESS, DONE */
-    int code;              /* ERROR: enum skippy_status; INVALID and TOO_LARGE are the client's fault */
-    const char *error;     /* ERROR: for people */
+    int code;                  /* ERROR: enum skippy_status; INVALID and TOO_LARGE are the client's fault */
+    const char *error;         /* ERROR: for people */
 } sk_gen_event;
 /* ud is the request's; valid pointers only during the call. */
 typedef void (*sk_event_fn)(void *ud, const sk_gen_event *ev);
@@ -95,20 +107,21 @@ typedef void (*sk_event_fn)(void *ud, const sk_gen_event *ev);
 #define SK_MAX_BOUNDARIES 32
 
 typedef struct sk_gen_request {
-    const int32_t *tokens; /* copied */
-    size_t n_tokens;       /* >= 1 */
-    const size_t *boundaries; /* token positions a later request is likely to share (end of system prompt, of messages); ascending; copied */
+    const int32_t *tokens;    /* copied */
+    size_t n_tokens;          /* >= 1 */
+    const size_t *boundaries; /* token positions a later request is likely to share (end of system prompt, of messages);
+                                 ascending; copied */
     size_t n_boundaries;
-    int32_t n_predict;     /* -1 = until the context is full; 0 = only put the prompt into the cache */
-    sk_sampling sampling;  /* deep-copied */
+    int32_t n_predict;       /* -1 = until the context is full; 0 = only put the prompt into the cache */
+    sk_sampling sampling;    /* deep-copied */
     const char *const *stop; /* stop strings; copied */
     size_t n_stop;
-    bool keep_special;     /* special tokens appear in the text */
-    bool no_cache;         /* cache_prompt: false: neither reads nor records */
-    const char *tenant;    /* from the credential; NULL = none; copied */
+    bool keep_special;           /* special tokens appear in the text */
+    bool no_cache;               /* cache_prompt: false: neither reads nor records */
+    const char *tenant;          /* from the credential; NULL = none; copied */
     const char *cache_namespace; /* prompt_cache_key; NULL = none; copied */
     bool want_progress;
-    uint64_t deadline_ns;  /* sk_now_ns() value, 0 = none */
+    uint64_t deadline_ns; /* sk_now_ns() value, 0 = none */
     sk_event_fn on_event;
     void *ud;
 } sk_gen_request;
@@ -122,11 +135,11 @@ void sk_engine_stop(sk_engine *en);
 void sk_engine_drain(sk_engine *en);
 
 /* Queues a request; thread-safe, never blocks on the model. *job identifies it for cancel.
- * Errors (no event follows): SKIPPY_E_INVALID, SKIPPY_E_TOO_LARGE (prompt does not fit the context: e->text says both numbers),
- * SKIPPY_E_FULL (queue), SKIPPY_E_BUSY (draining), SKIPPY_E_NOMEM. */
+ * Errors (no event follows): SKIPPY_E_INVALID, SKIPPY_E_TOO_LARGE (prompt does not fit the context: e->text says both
+ * numbers), SKIPPY_E_FULL (queue), SKIPPY_E_BUSY (draining), SKIPPY_E_NOMEM. */
 int sk_engine_submit(sk_engine *en, const sk_gen_request *r, uint64_t *job, sk_err *e);
-/* The client is gone: the lane is free within one chunk. The last event (ERROR, SKIPPY_E_CANCELLED) still comes exactly once
- * unless the request was already done. Thread-safe; unknown jobs are ignored. */
+/* The client is gone: the lane is free within one chunk. The last event (ERROR, SKIPPY_E_CANCELLED) still comes exactly
+ * once unless the request was already done. Thread-safe; unknown jobs are ignored. */
 void sk_engine_cancel(sk_engine *en, uint64_t job);
 
 #define SK_HIST_BUCKETS 16
@@ -146,11 +159,12 @@ typedef struct sk_lane_view {
 
 typedef struct sk_engine_stats {
     uint64_t requests, completed, cancelled, failed;
-    uint64_t lookups, hits, misses;       /* lookups = hits + misses */
+    uint64_t lookups, hits, misses; /* lookups = hits + misses */
     uint64_t hits_hot_lane, hits_resident, hits_active_lane, terminal_hits, coalesced;
     uint64_t tokens_restored, tokens_computed, tokens_generated; /* prompt tokens restored / computed */
     uint64_t decodes, rows, pad_rows, cell_retries, batch_splits, preemptions, relocations;
-    uint64_t entries, entry_tokens, cells_used, cells_total, recurrent_bytes, logits_bytes, logits_rows, seqs_used, seqs_total;
+    uint64_t entries, entry_tokens, cells_used, cells_total, kv_bytes, recurrent_bytes, logits_bytes, logits_rows, seqs_used,
+        seqs_total;
     uint64_t evictions[7]; /* by enum skippy_evict_reason */
     uint64_t restore_faults;
     uint32_t queued, running, n_lanes;
@@ -167,15 +181,16 @@ typedef struct sk_engine_facts {
     const char *cache_mode;   /* "ResidentKv", "KvRecurrent", "disabled" */
     const char *cache_reason; /* one sentence */
     const char *family;
-    const char *exact;        /* "state" or "bit" */
-    const char *schedule;     /* bit mode: row class in words; else "" */
-    const char *namespace_hex;/* namespace key without tenant and caller namespace */
+    const char *exact;         /* "state" or "bit" */
+    const char *schedule;      /* bit mode: row class in words; else "" */
+    const char *namespace_hex; /* namespace key without tenant and caller namespace */
     const char *type_k, *type_v;
     int flash_attn;
 } sk_engine_facts;
 const sk_engine_facts *sk_engine_get_facts(const sk_engine *en);
 
-/* Drops every entry of a tenant (NULL = all). Blocks until the engine thread has done it. Returns the number dropped. */
+/* Drops every entry of a tenant (NULL = all). Blocks until the engine thread has done it. Returns the number dropped.
+ */
 size_t sk_engine_erase(sk_engine *en, const char *tenant);
 
 /* Header text: "hit=resident; tokens=1184; source=hot-lane" or "miss; reason=no-common-prefix". Returns buf. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -31,6 +32,20 @@ sk_model *fixture_model(const char *family) {
     return m;
 }
 
+/* On the engine thread, with the lock held. */
+static void hold(fixture_run *r) {
+    r->held = true;
+    pthread_cond_broadcast(&r->changed);
+    while (!r->unhold) pthread_cond_wait(&r->changed, &r->lock);
+}
+
+static void add_token(fixture_run *r, const sk_gen_token *t) {
+    if (r->n_tokens == FIXTURE_TOKENS) return;
+    r->tokens[r->n_tokens] = t->token;
+    r->logprob[r->n_tokens] = t->chosen.logprob;
+    r->lead[r->n_tokens++] = t->n_top >= 2 ? t->top[0].logprob - t->top[1].logprob : 0;
+}
+
 static void on_event(void *ud, const sk_gen_event *ev) {
     fixture_run *r = ud;
     uint64_t cancel = 0;
@@ -42,15 +57,14 @@ static void on_event(void *ud, const sk_gen_event *ev) {
         if (++r->n_progress == r->cancel_after_progress) cancel = r->job;
         break;
     case SK_EV_TEXT:
-        for (size_t i = 0; i < ev->n_tokens && r->n_tokens < FIXTURE_TOKENS; i++) {
-            r->tokens[r->n_tokens] = ev->tokens[i].token;
-            r->logprob[r->n_tokens++] = ev->tokens[i].chosen.logprob;
-        }
+        for (size_t i = 0; i < ev->n_tokens; i++) add_token(r, &ev->tokens[i]);
         if (strlen(r->text) + ev->len < sizeof r->text) strncat(r->text, ev->text, ev->len);
         if (++r->n_text == r->cancel_after_text) cancel = r->job;
+        if (r->n_text == r->hold_at_text) hold(r);
         break;
     case SK_EV_DONE:
         r->finish = ev->finish;
+        snprintf(r->stop_word, sizeof r->stop_word, "%s", ev->stop_word ? ev->stop_word : "");
         r->done = true;
         r->n_last++;
         break;
@@ -106,6 +120,21 @@ void fixture_wait_started(fixture_run *r) {
     pthread_mutex_unlock(&r->lock);
 }
 
+bool fixture_wait_held(fixture_run *r) {
+    pthread_mutex_lock(&r->lock);
+    while (!r->done && !r->held) pthread_cond_wait(&r->changed, &r->lock);
+    bool held = r->held;
+    pthread_mutex_unlock(&r->lock);
+    return held;
+}
+
+void fixture_unhold(fixture_run *r) {
+    pthread_mutex_lock(&r->lock);
+    r->unhold = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
 void fixture_release(fixture_run *r) {
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
@@ -116,6 +145,25 @@ void fixture_generate(sk_engine *en, fixture_run *r, const int32_t *tokens, size
     if (fixture_submit(en, r)) fail_msg("submit: %s", r->error);
     fixture_wait(r);
     if (r->code) fail_msg("request failed: %s", r->error);
+}
+
+void fixture_settle(sk_engine *en, uint64_t ended, sk_engine_stats *out) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (;;) {
+        sk_engine_get_stats(en, out);
+        if (out->completed + out->cancelled + out->failed >= ended && out->running == 0 && out->queued == 0) return;
+        nanosleep(&pause, NULL);
+    }
+}
+
+uint32_t fixture_seed(void) {
+    const char *s = getenv("SKIPPY_TEST_SEED");
+    return s ? (uint32_t)strtoul(s, NULL, 10) : 20261;
+}
+
+uint32_t fixture_random(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
 }
 
 void fixture_tokens(const sk_model *m, uint32_t seed, int32_t *out, size_t n) {

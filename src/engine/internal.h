@@ -15,20 +15,20 @@ enum sk_lane_state { SK_LANE_IDLE = 0, SK_LANE_PREFILL = 1, SK_LANE_DECODE = 2 }
 
 #define SK_MAX_SPLITS 48
 
-/* One lane = one sequence id. While a job runs, tokens[0..n) of the job are in the sequence; afterwards the lane keeps them (an idle
- * lane is a hot lane for the next request that begins the same). */
+/* One lane = one sequence id. While a job runs, tokens[0..n) of the job are in the sequence; afterwards the lane keeps
+ * them (an idle lane is a hot lane for the next request that begins the same). */
 typedef struct sk_lane {
     uint32_t id; /* also the sequence id */
     enum sk_lane_state state;
-    sk_job *job;          /* NULL when idle */
-    uint32_t n;           /* tokens in the sequence */
-    int32_t *kept;        /* idle: the n tokens, owned; NULL = nothing to reuse */
+    sk_job *job;   /* NULL when idle */
+    uint32_t n;    /* tokens in the sequence */
+    int32_t *kept; /* idle: the n tokens, owned; NULL = nothing to reuse */
     skippy_key kept_ns;
     uint32_t splits[SK_MAX_SPLITS]; /* prefill stops here to record a snapshot; ascending */
     uint32_t n_splits;
-    int32_t out_row;      /* row of the running batch whose logits this lane wants, -1 = none */
+    int32_t out_row; /* row of the running batch whose logits this lane wants, -1 = none */
     uint64_t last_use;
-    uint64_t started;     /* admission order: the youngest is put back first when cells run out */
+    uint64_t started; /* admission order: the youngest is put back first when cells run out */
 } sk_lane;
 
 struct sk_engine {
@@ -37,8 +37,9 @@ struct sk_engine {
     sk_engine_params params;
     sk_context *ctx;
     sk_family_policy policy;
-    sk_row_class rows;    /* bit mode: which batches compute equal bits */
+    sk_row_class rows; /* bit mode: which batches compute equal bits */
     uint32_t n_scratch, first_scratch;
+    sk_memory_cost cost;
     sk_engine_facts facts;
     char ns_hex[65], schedule[96], abi[512], device[128], digest_dir[1024];
     struct utsname machine;
@@ -88,7 +89,8 @@ void sk_queue_remove(sk_engine *en, sk_job *j, sk_job *previous);
 
 /* admit.c: moves waiting jobs to lanes (restore transaction inside). */
 void sk_admit_jobs(sk_engine *en);
-/* The lane is done with its job: records what is worth keeping and makes the lane idle. keep: its tokens may be reused. */
+/* The lane is done with its job: records what is worth keeping and makes the lane idle. keep: its tokens may be reused.
+ */
 void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep);
 /* Empties a lane's sequence and forgets its tokens. */
 void sk_lane_clear(sk_engine *en, sk_lane *l);
@@ -105,7 +107,8 @@ void sk_lane_done(sk_engine *en, sk_lane *l, enum sk_finish finish);
 
 /* room.c: makes room for n rows by clearing idle lanes and evicting entries. True when there is room now. */
 bool sk_make_room(sk_engine *en, uint32_t n);
-/* Evicts one thing, whichever is cheapest to lose: an idle lane's content, else an entry. False when there is nothing. */
+/* Evicts one thing, whichever is cheapest to lose: an idle lane's content, else an entry. False when there is nothing.
+ */
 bool sk_evict_any(sk_engine *en);
 /* Puts the youngest running job back into the queue; keep is spared. False when there is no other. */
 bool sk_preempt_youngest(sk_engine *en, const sk_lane *keep);

@@ -25,7 +25,8 @@ static void copy_bounds(sk_job *j, const sk_gen_request *r) {
 static int copy_tokens(const sk_model *m, sk_job *j, const sk_gen_request *r, sk_err *e) {
     for (size_t i = 0; i < r->n_tokens; i++)
         if (!sk_model_valid_token(m, r->tokens[i]))
-            return sk_err_set(e, SKIPPY_E_INVALID, "token %d at position %zu is not in the vocabulary", r->tokens[i], i);
+            return sk_err_set(e, SKIPPY_E_INVALID, "token %d at position %zu is not in the vocabulary", r->tokens[i],
+                              i);
     j->cap = r->n_tokens + 64;
     j->tokens = malloc(j->cap * sizeof *j->tokens);
     if (!j->tokens) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
@@ -119,7 +120,8 @@ void sk_job_send_start(sk_job *j) {
 }
 
 void sk_job_send_progress(sk_job *j, size_t n_processed) {
-    if (j->want_progress) send(j, &(sk_gen_event){.type = SK_EV_PROGRESS, .n_processed = n_processed, .stats = &j->stats});
+    if (j->want_progress)
+        send(j, &(sk_gen_event){.type = SK_EV_PROGRESS, .n_processed = n_processed, .stats = &j->stats});
 }
 
 void sk_job_send_text(sk_job *j, size_t n_bytes, const sk_gen_token *token) {

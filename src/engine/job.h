@@ -8,18 +8,18 @@
 
 typedef struct sk_job {
     uint64_t id;
-    struct sk_job *next;     /* queue link */
+    struct sk_job *next; /* queue link */
 
     /* the request */
-    int32_t *tokens;         /* prompt, then generated tokens */
+    int32_t *tokens; /* prompt, then generated tokens */
     size_t n_prompt, n_tokens, cap;
     size_t bounds[SK_MAX_BOUNDARIES];
     size_t n_bounds;
     int32_t n_predict;
     sk_sampler *sampler;
     int32_t n_probs;
-    sk_token_prob *top;      /* n_probs slots */
-    int32_t *preserved;      /* special tokens whose text the client gets */
+    sk_token_prob *top; /* n_probs slots */
+    int32_t *preserved; /* special tokens whose text the client gets */
     size_t n_preserved;
     bool keep_special, no_cache, want_progress;
     char *tenant, *cache_namespace; /* "" when absent is kept as NULL */
@@ -28,16 +28,16 @@ typedef struct sk_job {
     void *ud;
 
     /* progress */
-    skippy_key ns;           /* namespace key of this request */
+    skippy_key ns; /* namespace key of this request */
     sk_text text;
     sk_gen_stats stats;
     size_t n_generated;
     uint64_t t_submit, t_admit, t_first, t_last;
-    bool started;            /* SK_EV_START was sent */
+    bool started; /* SK_EV_START was sent */
     bool cancelled;
-    bool from_scratch;       /* bit mode: a restored start could not be continued in order, so compute everything */
-    uint32_t faults;         /* times it had to start over after a runtime error */
-    bool waited;             /* waited for a running request with the same beginning */
+    bool from_scratch; /* bit mode: a restored start could not be continued in order, so compute everything */
+    uint32_t faults;   /* times it had to start over after a runtime error */
+    bool waited;       /* waited for a running request with the same beginning */
 } sk_job;
 
 /* Copies the request and creates the sampler. Errors: SKIPPY_E_INVALID, SKIPPY_E_NOMEM. */

@@ -12,7 +12,7 @@ int sk_reuse_init(sk_reuse *r, const sk_reuse_params *p, sk_err *e) {
     r->ctx = p->ctx;
     r->enabled = !p->off && p->policy->mode != SK_CACHE_DISABLED && p->n_seqs > 0;
     r->exact = p->policy->exact_boundaries;
-    r->state_bytes = p->state_bytes;
+    r->cost = p->cost;
     r->min_tokens = p->min_tokens;
     r->align = p->align;
     r->next_terminal = 1;
@@ -54,7 +54,8 @@ static uint64_t index_id(uint64_t entry) {
     return entry * 2;
 }
 
-/* Takes an entry out of the index, the runtime and the books, in this order: nobody can find it before its state is gone. */
+/* Takes an entry out of the index, the runtime and the books, in this order: nobody can find it before its state is
+ * gone. */
 static int drop_entry(sk_reuse *r, uint64_t id, enum skippy_evict_reason why) {
     sk_reuse_entry *x = find_entry(r, id);
     if (!x) return SKIPPY_E_NOT_FOUND;
@@ -64,7 +65,9 @@ static int drop_entry(sk_reuse *r, uint64_t id, enum skippy_evict_reason why) {
     sk_context_seq_clear(r->ctx, x->seq);
     skippy_resident_drop(r->resident, id, why);
     entry_free(x);
-    *x = r->entries[--r->n_entries];
+    sk_reuse_entry *last = &r->entries[--r->n_entries];
+    *x = *last;
+    *last = (sk_reuse_entry){0};
     return SKIPPY_OK;
 }
 
@@ -139,16 +142,19 @@ static int visit_shorter(void *ud, const skippy_residency *res, size_t length) {
     shorter *s = ud;
     if (length >= s->n) return 0;
     if (length > s->nearest) s->nearest = length;
-    if (!s->exact && s->n_superseded < sizeof s->superseded / sizeof *s->superseded) s->superseded[s->n_superseded++] = res->id / 2;
+    if (!s->exact && s->n_superseded < sizeof s->superseded / sizeof *s->superseded)
+        s->superseded[s->n_superseded++] = res->id / 2;
     return 0;
 }
 
 /* True when an equal or longer stored path makes a record of these tokens pointless. */
 static bool covered(sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n) {
     skippy_match m;
-    if (skippy_index_match(r->index, ns, tokens, n, n, &m) != SKIPPY_OK || m.state[SKIPPY_TIER_RESIDENT].length != n) return false;
+    if (skippy_index_match(r->index, ns, tokens, n, n, &m) != SKIPPY_OK || m.state[SKIPPY_TIER_RESIDENT].length != n)
+        return false;
     uint64_t id = m.state[SKIPPY_TIER_RESIDENT].id / 2;
-    if (skippy_resident_lease(r->resident, id) == SKIPPY_OK) skippy_resident_release(r->resident, id); /* refresh its recency */
+    if (skippy_resident_lease(r->resident, id) == SKIPPY_OK)
+        skippy_resident_release(r->resident, id); /* refresh its recency */
     return true;
 }
 
@@ -181,11 +187,10 @@ static int publish(sk_reuse *r, sk_reuse_entry *x, uint32_t lane, sk_err *e) {
     skippy_index_remove(r->index, res.id);
 fail_resident:
     skippy_resident_drop(r->resident, x->id, SKIPPY_EVICT_FAULT);
-    sk_context_seq_clear(r->ctx, x->seq);
-    return sk_err_set(e, rc, "not recorded: %s", skippy_strerror(rc));
 fail_native:
     sk_context_seq_clear(r->ctx, x->seq);
-    return sk_err_set(e, rc, "not recorded: %s", skippy_strerror(rc));
+    sk_err_set(e, rc, "not recorded: %s", skippy_strerror(rc));
+    return rc;
 }
 
 static int reserve(sk_reuse *r, size_t n, size_t nearest, sk_reuse_entry *x) {
@@ -193,15 +198,18 @@ static int reserve(sk_reuse *r, size_t n, size_t nearest, sk_reuse_entry *x) {
     size_t n_victims = 0;
     enum skippy_evict_reason why = SKIPPY_EVICT_ENTRIES;
     int32_t seq = -1;
-    int rc = skippy_resident_reserve(r->resident, n, n - nearest, r->state_bytes, (double)(n - nearest), victims, MAX_VICTIMS,
-                                     &n_victims, &why, &x->id, &seq);
+    /* real bytes: the cells that this entry adds, and its recurrent or window state */
+    uint64_t bytes = (n - nearest) * r->cost.cell + (r->exact ? r->cost.state : 0);
+    int rc = skippy_resident_reserve(r->resident, n, n - nearest, bytes, (double)(n - nearest), victims,
+                                     MAX_VICTIMS, &n_victims, &why, &x->id, &seq);
     if (rc) return rc;
     for (size_t i = 0; i < n_victims; i++) drop_entry(r, victims[i], why);
     x->seq = (uint32_t)seq;
     return SKIPPY_OK;
 }
 
-int sk_reuse_record(sk_reuse *r, const skippy_key *ns, const char *tenant, const int32_t *tokens, size_t n, uint32_t lane) {
+int sk_reuse_record(sk_reuse *r, const skippy_key *ns, const char *tenant, const int32_t *tokens, size_t n,
+                    uint32_t lane) {
     if (!r->enabled || n < r->min_tokens) return SKIPPY_OK;
     if (covered(r, ns, tokens, n)) return SKIPPY_OK;
     shorter s = {.n = n, .exact = r->exact};
@@ -224,7 +232,8 @@ int sk_reuse_record(sk_reuse *r, const skippy_key *ns, const char *tenant, const
         if (rc == SKIPPY_E_FULL && sk_reuse_evict_one(r, SKIPPY_EVICT_BYTES)) rc = publish(r, &x, lane, &err);
     }
     if (rc) {
-        sk_log(SK_LOG_DEBUG, "a prefix of %zu tokens was not recorded: %s", n, rc == SKIPPY_E_NOMEM ? "out of memory" : err.text);
+        sk_log(SK_LOG_DEBUG, "a prefix of %zu tokens was not recorded: %s", n,
+               rc == SKIPPY_E_NOMEM ? "out of memory" : err.text);
         skippy_resident_abort(r->resident, x.id);
         entry_free(&x);
     }
@@ -236,7 +245,8 @@ static void drop_terminal(sk_reuse *r, uint64_t id) {
     sk_terminal_drop(&r->terminal, id);
 }
 
-int sk_reuse_record_logits(sk_reuse *r, const skippy_key *ns, const char *tenant, const int32_t *tokens, size_t n, const float *row) {
+int sk_reuse_record_logits(sk_reuse *r, const skippy_key *ns, const char *tenant, const int32_t *tokens, size_t n,
+                           const float *row) {
     if (!r->enabled || n < r->min_tokens || !sk_terminal_fits(&r->terminal)) return SKIPPY_OK;
     skippy_match m;
     if (skippy_index_match(r->index, ns, tokens, n, n, &m) == SKIPPY_OK && m.terminal_id) return SKIPPY_OK;
@@ -245,7 +255,8 @@ int sk_reuse_record_logits(sk_reuse *r, const skippy_key *ns, const char *tenant
     int rc = sk_terminal_put(&r->terminal, id, row, tenant);
     if (rc) return rc;
     r->next_terminal += 2;
-    skippy_residency res = {.id = id, .kind = SKIPPY_KIND_TERMINAL, .tier = SKIPPY_TIER_RAM, .reach = SKIPPY_REACH_EXACT};
+    skippy_residency res = {
+        .id = id, .kind = SKIPPY_KIND_TERMINAL, .tier = SKIPPY_TIER_RAM, .reach = SKIPPY_REACH_EXACT};
     rc = skippy_index_insert(r->index, ns, tokens, n, &res);
     if (rc) sk_terminal_drop(&r->terminal, id);
     return rc;
@@ -263,7 +274,8 @@ static bool same_tenant(const char *a, const char *b) {
 size_t sk_reuse_erase(sk_reuse *r, const char *tenant, bool all) {
     size_t dropped = 0;
     for (size_t i = r->n_entries; i-- > 0;)
-        if ((all || same_tenant(r->entries[i].tenant, tenant)) && drop_entry(r, r->entries[i].id, SKIPPY_EVICT_ERASED) == SKIPPY_OK)
+        if ((all || same_tenant(r->entries[i].tenant, tenant)) &&
+            drop_entry(r, r->entries[i].id, SKIPPY_EVICT_ERASED) == SKIPPY_OK)
             dropped++;
     for (size_t i = r->terminal.n; i-- > 0;)
         if (all || same_tenant(r->terminal.rows[i].tenant, tenant)) drop_terminal(r, r->terminal.rows[i].id);

@@ -28,8 +28,10 @@ void sk_lane_done(sk_engine *en, sk_lane *l, enum sk_finish finish) {
 void sk_lane_fail(sk_engine *en, sk_lane *l, int code, const char *text) {
     sk_job *j = l->job;
     close_timings(en, j);
-    if (code == SKIPPY_E_CANCELLED) en->st.cancelled++;
-    else en->st.failed++;
+    if (code == SKIPPY_E_CANCELLED)
+        en->st.cancelled++;
+    else
+        en->st.failed++;
     sk_job_send_error(j, code, text);
     /* what was computed is right whoever asked for it, and the client may come again */
     sk_lane_finish(en, l, code == SKIPPY_E_CANCELLED || code == SKIPPY_E_TIMEOUT);
@@ -66,7 +68,8 @@ void sk_lane_sample(sk_engine *en, sk_lane *l, const float *logits) {
     }
     sk_err err = {0};
     sk_gen_token tok = {.top = j->top};
-    int rc = sk_sampler_sample(j->sampler, logits, &tok.token, j->n_probs ? &tok.chosen : NULL, j->top, &tok.n_top, &err);
+    int rc =
+        sk_sampler_sample(j->sampler, logits, &tok.token, j->n_probs ? &tok.chosen : NULL, j->top, &tok.n_top, &err);
     note_time(en, j);
     if (rc == SKIPPY_OK && !sk_job_append(j, tok.token)) rc = sk_err_set(&err, SKIPPY_E_NOMEM, "out of memory");
     if (rc) {
@@ -76,8 +79,12 @@ void sk_lane_sample(sk_engine *en, sk_lane *l, const float *logits) {
     en->st.tokens_generated++;
     bool eog = sk_model_is_eog(en->model, tok.token);
     bool stop = emit(en, j, &tok, eog && !j->keep_special);
-    if (stop) sk_lane_done(en, l, SK_FINISH_WORD);
-    else if (eog) sk_lane_done(en, l, SK_FINISH_STOP);
-    else if (j->n_predict > 0 && j->n_generated >= (size_t)j->n_predict) sk_lane_done(en, l, SK_FINISH_LIMIT);
-    else if (j->n_tokens >= sk_context_get_info(en->ctx)->n_ctx) sk_lane_done(en, l, SK_FINISH_CONTEXT);
+    if (stop)
+        sk_lane_done(en, l, SK_FINISH_WORD);
+    else if (eog)
+        sk_lane_done(en, l, SK_FINISH_STOP);
+    else if (j->n_predict > 0 && j->n_generated >= (size_t)j->n_predict)
+        sk_lane_done(en, l, SK_FINISH_LIMIT);
+    else if (j->n_tokens >= sk_context_get_info(en->ctx)->n_ctx)
+        sk_lane_done(en, l, SK_FINISH_CONTEXT);
 }

@@ -2,8 +2,8 @@
 
 #include "engine/internal.h"
 
-const double sk_hist_bounds[SK_HIST_BUCKETS] = {0.5,  1,    2.5,  5,     10,    25,    50,     100,
-                                                 250, 500, 1000, 2500, 5000, 15000, 60000, __builtin_inf()};
+const double sk_hist_bounds[SK_HIST_BUCKETS] = {0.5, 1,   2.5,  5,    10,   25,    50,    100,
+                                                250, 500, 1000, 2500, 5000, 15000, 60000, __builtin_inf()};
 
 void sk_hist_add(sk_histogram *h, double ms) {
     int i = 0;
@@ -30,7 +30,8 @@ void sk_stats_publish(sk_engine *en) {
     s->entry_tokens = rs.tokens;
     s->cells_used = sk_context_cells_used(en->ctx);
     s->cells_total = sk_context_get_info(en->ctx)->n_ctx;
-    s->recurrent_bytes = rs.entries * en->reuse.state_bytes;
+    s->recurrent_bytes = en->reuse.exact ? rs.entries * en->cost.state : 0;
+    s->kv_bytes = s->cells_used * en->cost.cell;
     s->logits_bytes = en->reuse.terminal.bytes;
     s->logits_rows = en->reuse.terminal.n;
     s->seqs_used = rs.entries;

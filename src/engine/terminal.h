@@ -1,5 +1,5 @@
-/* Terminal logits: the row of raw logits after the last token of a prompt, so that an exact repeat samples its first token
- * without a decode. Least recently used rows leave when the byte cap is reached. Engine thread only. */
+/* Terminal logits: the row of raw logits after the last token of a prompt, so that an exact repeat samples its first
+ * token without a decode. Least recently used rows leave when the byte cap is reached. Engine thread only. */
 #ifndef SKIPPY_ENGINE_TERMINAL_H
 #define SKIPPY_ENGINE_TERMINAL_H
 

@@ -41,8 +41,8 @@ static size_t complete_utf8(const char *s, size_t len) {
     return need > back + 1 ? len - 1 - back : len;
 }
 
-/* Offset of the earliest complete stop string in pending, SIZE_MAX when none. Only the part that new bytes can have completed
- * is searched. */
+/* Offset of the earliest complete stop string in pending, SIZE_MAX when none. Only the part that new bytes can have
+ * completed is searched. */
 static size_t find_stop(sk_text *t, size_t added) {
     size_t len = t->pending.len, best = (size_t)-1;
     size_t from = len > added + t->longest_stop ? len - added - t->longest_stop : 0;

@@ -9,8 +9,8 @@
 #include "base/buf.h"
 
 typedef struct sk_text {
-    sk_buf pending;  /* bytes not released yet */
-    char **stop;     /* owned copies, never empty strings */
+    sk_buf pending; /* bytes not released yet */
+    char **stop;    /* owned copies, never empty strings */
     size_t n_stop;
     size_t longest_stop;
     const char *hit; /* the stop string that was found, NULL before */
@@ -19,8 +19,8 @@ typedef struct sk_text {
 /* Copies the stop strings (empty ones are dropped). SKIPPY_E_NOMEM. */
 int sk_text_init(sk_text *t, const char *const *stop, size_t n_stop);
 void sk_text_free(sk_text *t);
-/* Adds the bytes of one token. Returns how many leading bytes of t->pending may go to the client now: use them, then call
- * sk_text_release. When a stop string is complete, t->hit is set, and pending ends before it. */
+/* Adds the bytes of one token. Returns how many leading bytes of t->pending may go to the client now: use them, then
+ * call sk_text_release. When a stop string is complete, t->hit is set, and pending ends before it. */
 size_t sk_text_push(sk_text *t, const char *piece, size_t len);
 void sk_text_release(sk_text *t, size_t n);
 /* At the end without a stop string: everything left may go (an incomplete UTF-8 tail is cut off). */

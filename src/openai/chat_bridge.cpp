@@ -48,8 +48,8 @@ int guarded(sk_err *e, int code, const std::function<int()> &fn) noexcept {
     }
 }
 
-// Lets C code of the runtime call llama.cpp functions that may throw: a grammar that rejects the text which triggered it, a bad
-// trigger pattern.
+// Lets C code of the runtime call llama.cpp functions that may throw: a grammar that rejects the text which triggered
+// it, a bad trigger pattern.
 bool call_guarded(void (*fn)(void *), void *ud, char *msg, size_t cap) noexcept {
     try {
         fn(ud);
@@ -271,6 +271,7 @@ int trigger_type(common_grammar_trigger_type t) {
 
 std::vector<const char *> views(const std::vector<std::string> &v) {
     std::vector<const char *> out;
+    out.reserve(v.size());
     for (const auto &s : v) out.push_back(s.c_str());
     return out;
 }

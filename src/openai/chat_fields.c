@@ -119,7 +119,7 @@ static int parse_template_settings(const json_t *body, sk_chat_fields *out, sk_a
     bool thinking = true;
     rc = sk_field_bool(out->kwargs, "enable_thinking", &thinking, err);
     if (rc) {
-        strcpy(err->param, "chat_template_kwargs.enable_thinking");
+        snprintf(err->param, sizeof err->param, "chat_template_kwargs.enable_thinking");
         return rc;
     }
     if (sk_field(out->kwargs, "enable_thinking")) out->enable_thinking = thinking;

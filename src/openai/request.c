@@ -1,5 +1,6 @@
 #include "openai/request.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ static int parse_stream(sk_request *r, sk_api_error *err) {
     if (rc || !options) return rc;
     if (!r->stream) return sk_api_invalid(err, "stream_options", "'stream_options' needs 'stream': true");
     rc = sk_field_bool(options, "include_usage", &r->include_usage, err);
-    if (rc) strcpy(err->param, "stream_options.include_usage");
+    if (rc) snprintf(err->param, sizeof err->param, "stream_options.include_usage");
     return rc;
 }
 

@@ -114,7 +114,8 @@ static void random_operations_keep_the_books_right(void **state) {
         for (uint32_t i = 0; i < SIZE; i++) {
             uint32_t refs = 0;
             for (uint32_t q = 0; q < SEQS; q++) refs += owner[i][q];
-            if (refs != c.refs[i]) fail_msg("seed %u step %d: cell %u has %u owners, not %u", seed, step, i, c.refs[i], refs);
+            if (refs != c.refs[i])
+                fail_msg("seed %u step %d: cell %u has %u owners, not %u", seed, step, i, c.refs[i], refs);
             used += refs > 0;
         }
         if (used != c.used) fail_msg("seed %u step %d: %u cells used, not %u", seed, step, c.used, used);

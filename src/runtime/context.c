@@ -23,9 +23,9 @@ struct sk_context {
     uint32_t guard;       /* id of a sequence's guard = its id + guard; 0 = no guards */
 };
 
-/* Guards. The full-size window cache still hands out a cell whose position has left the window of the only sequence that owns it
- * (find_slot), which would eat the beginning of stored prefixes and put later cells out of order. A cell with two owners is never
- * taken, so every sequence has a twin that owns the same cells and is never decoded. */
+/* Guards. The full-size window cache still hands out a cell whose position has left the window of the only sequence
+ * that owns it (find_slot), which would eat the beginning of stored prefixes and put later cells out of order. A cell
+ * with two owners is never taken, so every sequence has a twin that owns the same cells and is never decoded. */
 static void guard_range(sk_context *c, uint32_t seq, llama_pos from) {
     if (c->guard) llama_memory_seq_cp(c->mem, (llama_seq_id)seq, (llama_seq_id)(seq + c->guard), from, -1);
 }
@@ -40,9 +40,9 @@ static const struct {
     const char *name;
     enum ggml_type type;
 } kv_types[] = {
-    {"f32", GGML_TYPE_F32},   {"f16", GGML_TYPE_F16},   {"bf16", GGML_TYPE_BF16},     {"q8_0", GGML_TYPE_Q8_0},
-    {"q4_0", GGML_TYPE_Q4_0}, {"q4_1", GGML_TYPE_Q4_1}, {"iq4_nl", GGML_TYPE_IQ4_NL}, {"q5_0", GGML_TYPE_Q5_0},
-    {"q5_1", GGML_TYPE_Q5_1},
+    {"f32", GGML_TYPE_F32},       {"f16", GGML_TYPE_F16},   {"bf16", GGML_TYPE_BF16},
+    {"q8_0", GGML_TYPE_Q8_0},     {"q4_0", GGML_TYPE_Q4_0}, {"q4_1", GGML_TYPE_Q4_1},
+    {"iq4_nl", GGML_TYPE_IQ4_NL}, {"q5_0", GGML_TYPE_Q5_0}, {"q5_1", GGML_TYPE_Q5_1},
 };
 
 static bool kv_type(const char *name, enum ggml_type *out) {
@@ -72,11 +72,13 @@ static int native_params(const sk_model *m, const sk_context_params *p, struct l
         return sk_err_set(e, SKIPPY_E_INVALID,
                           "KV cache type '%s' is not known; use f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl",
                           kv_type(p->type_k, &cp.type_k) ? p->type_v : p->type_k);
-    if (mi->n_ctx_train > 0 && p->n_ctx > (uint32_t)mi->n_ctx_train && p->rope_freq_base <= 0 && p->rope_freq_scale <= 0)
-        return sk_err_set(e, SKIPPY_E_INVALID,
-                          "a context of %u tokens is larger than the model's %d; choose -c %d or less, or set --rope-freq-base or "
-                          "--rope-freq-scale if the model is meant to be stretched",
-                          p->n_ctx, mi->n_ctx_train, mi->n_ctx_train);
+    if (mi->n_ctx_train > 0 && p->n_ctx > (uint32_t)mi->n_ctx_train && p->rope_freq_base <= 0 &&
+        p->rope_freq_scale <= 0)
+        return sk_err_set(
+            e, SKIPPY_E_INVALID,
+            "a context of %u tokens is larger than the model's %d; choose -c %d or less, or set --rope-freq-base or "
+            "--rope-freq-scale if the model is meant to be stretched",
+            p->n_ctx, mi->n_ctx_train, mi->n_ctx_train);
     cp.n_ctx = p->n_ctx;
     cp.n_batch = p->n_batch;
     cp.n_ubatch = p->n_ubatch;
@@ -120,7 +122,8 @@ out:
 }
 
 /* "auto" means on where it works: off changes the layout of V and costs bit exactness. */
-static struct llama_context *create_native(const sk_model *m, struct llama_context_params *cp, int flash_attn, int *resolved) {
+static struct llama_context *create_native(const sk_model *m, struct llama_context_params *cp, int flash_attn,
+                                           int *resolved) {
     struct llama_context *lc = NULL;
     if (flash_attn != 0) {
         cp->flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
@@ -145,10 +148,11 @@ int sk_context_create(const sk_model *m, const sk_context_params *p, sk_context 
     c->model = m;
     c->lc = create_native(m, &cp, p->flash_attn, &c->info.flash_attn);
     if (!c->lc) {
-        rc = sk_err_set(e, SKIPPY_E_NOMEM,
-                        "llama.cpp could not create a context of %u cells with KV types %s/%s: not enough memory, or a combination "
-                        "that this model does not allow (a quantised V cache needs flash attention). Try a smaller -c",
-                        p->n_ctx, p->type_k && *p->type_k ? p->type_k : "f16", p->type_v && *p->type_v ? p->type_v : "f16");
+        rc = sk_err_set(
+            e, SKIPPY_E_NOMEM,
+            "llama.cpp could not create a context of %u cells with KV types %s/%s: not enough memory, or a combination "
+            "that this model does not allow (a quantised V cache needs flash attention). Try a smaller -c",
+            p->n_ctx, p->type_k && *p->type_k ? p->type_k : "f16", p->type_v && *p->type_v ? p->type_v : "f16");
         goto fail;
     }
     c->mem = llama_get_memory(c->lc);
@@ -209,25 +213,36 @@ void sk_runtime_devices(char *buf, size_t cap) {
     }
 }
 
-int sk_context_probe_state_bytes(const sk_model *m, const sk_context_params *p, uint64_t *bytes, sk_err *e) {
+static size_t state_size(sk_context *c, llama_state_seq_flags flags) {
+    return llama_state_seq_get_size_ext(c->lc, 0, flags);
+}
+
+int sk_context_probe_cost(const sk_model *m, const sk_context_params *p, sk_memory_cost *out, sk_err *e) {
     const sk_model_info *mi = sk_model_get_info(m);
-    *bytes = 0;
-    if (!mi->facts.is_hybrid && !mi->facts.is_recurrent && (mi->n_swa == 0 || p->swa_full)) return SKIPPY_OK;
     sk_context_params q = *p;
     q.n_ctx = 256;
     q.n_batch = q.n_ubatch = 32;
     q.n_seq_max = q.n_outputs = 1;
     q.n_lora = 0;
+    *out = (sk_memory_cost){0};
     sk_context *c = NULL;
-    int rc = sk_context_create(m, &q, &c, e);
+    struct llama_context_params unused;
+    int rc = native_params(m, p, &unused, e); /* say what is wrong with the real context before measuring a small one */
+    if (rc == SKIPPY_OK) rc = sk_context_create(m, &q, &c, e);
     if (rc) return rc;
+    size_t total[2] = {0, 0}, partial[2] = {0, 0};
     sk_row row = {.token = sk_model_bos(m) >= 0 ? sk_model_bos(m) : 0, .seq = 0, .output = true};
-    rc = sk_context_decode(c, &row, 1, NULL, e);
-    if (rc == SKIPPY_OK) {
-        *bytes = llama_state_seq_get_size_ext(c->lc, 0, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
-        /* one token was decoded: a full window costs that many cells */
-        if (!c->info.recurrent) *bytes *= (uint64_t)mi->n_swa;
+    for (int i = 0; i < 2 && rc == SKIPPY_OK; i++) {
+        rc = sk_context_decode(c, &row, 1, NULL, e);
+        total[i] = state_size(c, 0);
+        partial[i] = state_size(c, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
     }
+    /* what grows with a token is the cell; what does not is the state, but a window grows to its full width first */
+    out->cell = c->info.has_kv ? total[1] - total[0] : 0;
+    if (c->info.recurrent)
+        out->state = partial[1];
+    else if (c->info.n_swa > 0)
+        out->state = (partial[1] - partial[0]) * (uint64_t)mi->n_swa;
     sk_context_free(c);
     return rc;
 }
@@ -249,8 +264,9 @@ void sk_context_clear(sk_context *c) {
     sk_cells_clear(&c->cells);
 }
 
-/* Can decoding go on at position n of this sequence? The rule covers every memory kind (positions are all that llama.cpp shows):
- * the last position is n-1; a recurrent state is at n-1 exactly; a window still holds what position n attends to. */
+/* Can decoding go on at position n of this sequence? The rule covers every memory kind (positions are all that
+ * llama.cpp shows): the last position is n-1; a recurrent state is at n-1 exactly; a window still holds what position n
+ * attends to. */
 static int check_positions(const sk_context *c, uint32_t seq, uint32_t n, sk_err *e) {
     llama_pos lo = llama_memory_seq_pos_min(c->mem, (llama_seq_id)seq);
     llama_pos hi = llama_memory_seq_pos_max(c->mem, (llama_seq_id)seq);
@@ -259,16 +275,18 @@ static int check_positions(const sk_context *c, uint32_t seq, uint32_t n, sk_err
         ok = lo < 0 && hi < 0;
     } else {
         ok = hi == (llama_pos)n - 1 && lo >= 0 && lo <= hi;
-        if (c->info.recurrent) ok = ok && lo == (llama_pos)n - 1;
+        if (c->info.recurrent)
+            ok = ok && lo == (llama_pos)n - 1;
         else if (c->info.n_swa > 0) {
             int64_t newest_needed = (int64_t)n - c->info.n_swa + 1;
             ok = ok && lo <= (newest_needed > 0 ? newest_needed : 0);
-        } else ok = ok && lo == 0;
+        } else
+            ok = ok && lo == 0;
         if (c->info.has_kv) ok = ok && sk_cells_len(&c->cells, seq) == n;
     }
     if (!ok)
-        return sk_err_set(e, SKIPPY_E_CORRUPT, "sequence %u holds positions %d..%d, which cannot be continued at %u", seq, (int)lo,
-                          (int)hi, n);
+        return sk_err_set(e, SKIPPY_E_CORRUPT, "sequence %u holds positions %d..%d, which cannot be continued at %u",
+                          seq, (int)lo, (int)hi, n);
     return SKIPPY_OK;
 }
 
@@ -310,14 +328,15 @@ int sk_context_seq_copy(sk_context *c, uint32_t src, uint32_t dst, uint32_t n, s
     return rc;
 }
 
-/* Replaces the window cells of dst, which it shares with src, by cells of its own (one more sequence in a window cell keeps it from
- * being reclaimed, and one snapshot can then stop the lane). */
+/* Replaces the window cells of dst, which it shares with src, by cells of its own (one more sequence in a window cell
+ * keeps it from being reclaimed, and one snapshot can then stop the lane). */
 static int detach_window(sk_context *c, uint32_t src, uint32_t dst, sk_err *e) {
     size_t size = llama_state_seq_get_size_ext(c->lc, (llama_seq_id)src, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
     uint8_t *blob = malloc(size ? size : 1);
     if (!blob) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu bytes of window state", size);
     int rc = SKIPPY_OK;
-    if (llama_state_seq_get_data_ext(c->lc, blob, size, (llama_seq_id)src, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY) != size ||
+    if (llama_state_seq_get_data_ext(c->lc, blob, size, (llama_seq_id)src, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY) !=
+            size ||
         llama_state_seq_set_data_ext(c->lc, blob, size, (llama_seq_id)dst, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY) != size)
         rc = sk_err_set(e, SKIPPY_E_FULL, "the window pool has no room for a snapshot of sequence %u", src);
     free(blob);
@@ -336,9 +355,11 @@ int sk_context_seq_snapshot(sk_context *c, uint32_t src, uint32_t dst, sk_err *e
 
 int sk_context_seq_relocate(sk_context *c, uint32_t seq, uint32_t extra_rows, sk_err *e) {
     /* an export keeps only the window, also of a full-size window cache */
-    if (c->guard) return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "window state cannot be moved without losing its older cells");
+    if (c->guard)
+        return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "window state cannot be moved without losing its older cells");
     /* an import keeps the order that the cells have, so it moves a sequence but does not sort it */
-    if (!sk_cells_sorted(&c->cells, seq)) return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the cells of sequence %u are not in order", seq);
+    if (!sk_cells_sorted(&c->cells, seq))
+        return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the cells of sequence %u are not in order", seq);
     int rc = sk_cells_try_relocate(&c->cells, seq, extra_rows);
     if (rc) return sk_err_set(e, rc, "sequence %u cannot be moved to ascending cells now", seq);
     uint32_t n = sk_context_seq_len(c, seq);
@@ -402,9 +423,9 @@ bool sk_context_seq_sorted(const sk_context *c, uint32_t seq) {
 
 /* ---- decoding ---- */
 
-/* Runs fn for each ubatch that llama.cpp will make of the rows: consecutive pieces for attention-only memory; for recurrent memory
- * the same number of rows of every sequence that has rows left (src/llama-batch.cpp, split_simple and split_equal). The rows'
- * sequences stand in c->ubatch_seq. Stops at the first non-zero result. */
+/* Runs fn for each ubatch that llama.cpp will make of the rows: consecutive pieces for attention-only memory; for
+ * recurrent memory the same number of rows of every sequence that has rows left (src/llama-batch.cpp, split_simple and
+ * split_equal). The rows' sequences stand in c->ubatch_seq. Stops at the first non-zero result. */
 typedef int (*ubatch_fn)(sk_context *c, uint32_t n);
 
 static int each_ubatch(sk_context *c, const sk_row *rows, size_t n, ubatch_fn fn) {
@@ -424,8 +445,10 @@ static int each_ubatch(sk_context *c, const sk_row *rows, size_t n, ubatch_fn fn
     } run[MAX_RUNS];
     uint32_t n_runs = 0;
     for (size_t i = 0; i < n; i++) {
-        if (n_runs && run[n_runs - 1].seq == rows[i].seq) run[n_runs - 1].left++;
-        else if (n_runs < MAX_RUNS) run[n_runs].seq = rows[i].seq, run[n_runs++].left = 1;
+        if (n_runs && run[n_runs - 1].seq == rows[i].seq)
+            run[n_runs - 1].left++;
+        else if (n_runs < MAX_RUNS)
+            run[n_runs].seq = rows[i].seq, run[n_runs++].left = 1;
     }
     while (n_runs) {
         uint32_t take = max / n_runs, k = 0, kept = 0;
@@ -450,7 +473,8 @@ static int place_ubatch(sk_context *c, uint32_t n) {
 }
 
 static int check_rows(const sk_context *c, const sk_row *rows, size_t n, uint32_t *bad_seq, sk_err *e) {
-    if (n == 0 || n > c->info.n_batch) return sk_err_set(e, SKIPPY_E_INVALID, "a batch of %zu rows (1..%u)", n, c->info.n_batch);
+    if (n == 0 || n > c->info.n_batch)
+        return sk_err_set(e, SKIPPY_E_INVALID, "a batch of %zu rows (1..%u)", n, c->info.n_batch);
     uint32_t last = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
         if (rows[i].seq >= c->info.n_seq_max || !sk_model_valid_token(c->model, rows[i].token))
@@ -498,7 +522,8 @@ int sk_context_decode(sk_context *c, const sk_row *rows, size_t n, uint32_t *bad
         sk_err_set(e, result == -1 ? SKIPPY_E_INVALID : SKIPPY_E_RUNTIME, "llama_decode failed with %d", (int)result);
         if (result == -1) return SKIPPY_E_INVALID; /* nothing was changed */
     }
-    /* Earlier ubatches stay after a failure, and recurrent state cannot be taken back: only whole sequences are safe to drop. */
+    /* Earlier ubatches stay after a failure, and recurrent state cannot be taken back: only whole sequences are safe to
+     * drop. */
     for (size_t i = 0; i < n; i++)
         if (i == 0 || rows[i].seq != rows[i - 1].seq) sk_context_seq_clear(c, rows[i].seq);
     return SKIPPY_E_RUNTIME;

@@ -1,5 +1,5 @@
-/* The context against the real llama.cpp: state that is copied equals state that was computed, positions are checked, and the cell
- * mirror follows the real pool. */
+/* The context against the real llama.cpp: state that is copied equals state that was computed, positions are checked,
+ * and the cell mirror follows the real pool. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,10 @@ enum { N_CTX = 512, N_SEQ = 6, N_BATCH = 64 };
 static sk_model *load(const char *family) {
     char path[1024];
     const char *dir = getenv("SKIPPY_TEST_MODELS"), *build = getenv("SKIPPY_BUILD_DIR");
-    if (dir) snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
-    else snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
+    if (dir)
+        snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
+    else
+        snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
     if (access(path, R_OK) != 0) {
         printf("skipped: the test model '%s' is not there\n", path);
         return NULL;
@@ -31,8 +33,14 @@ static sk_model *load(const char *family) {
 }
 
 static sk_context *open_context(const sk_model *m, bool swa_full) {
-    sk_context_params p = {.n_ctx = N_CTX, .n_batch = N_BATCH, .n_ubatch = N_BATCH, .n_seq_max = N_SEQ, .n_threads = 2,
-                           .n_threads_batch = 2, .flash_attn = 1, .swa_full = swa_full};
+    sk_context_params p = {.n_ctx = N_CTX,
+                           .n_batch = N_BATCH,
+                           .n_ubatch = N_BATCH,
+                           .n_seq_max = N_SEQ,
+                           .n_threads = 2,
+                           .n_threads_batch = 2,
+                           .flash_attn = 1,
+                           .swa_full = swa_full};
     sk_context *c = NULL;
     sk_err e = {0};
     if (sk_context_create(m, &p, &c, &e)) fail_msg("%s", e.text);
@@ -44,7 +52,8 @@ static void feed(sk_context *c, uint32_t seq, uint32_t n) {
     sk_err e = {0};
     while (n) {
         uint32_t k = n < N_BATCH ? n : N_BATCH, at = sk_context_seq_len(c, seq);
-        for (uint32_t i = 0; i < k; i++) rows[i] = (sk_row){.token = (int32_t)((at + i) * 7 % 200 + 5), .seq = seq, .output = i == k - 1};
+        for (uint32_t i = 0; i < k; i++)
+            rows[i] = (sk_row){.token = (int32_t)((at + i) * 7 % 200 + 5), .seq = seq, .output = i == k - 1};
         if (sk_context_decode(c, rows, k, NULL, &e)) fail_msg("%s", e.text);
         n -= k;
     }
@@ -106,7 +115,8 @@ static void a_window_that_moved_on_cannot_be_cut_back(void **state) {
     sk_err e = {0};
     feed(c, 0, 400);
     assert_int_equal(sk_context_seq_snapshot(c, 0, 1, &e), SKIPPY_OK);
-    assert_int_equal(sk_context_seq_copy(c, 1, 2, 100, &e), SKIPPY_E_CORRUPT); /* the detached window holds the end only */
+    assert_int_equal(sk_context_seq_copy(c, 1, 2, 100, &e),
+                     SKIPPY_E_CORRUPT); /* the detached window holds the end only */
     assert_int_equal(sk_context_seq_len(c, 2), 0);
     assert_int_equal(sk_context_seq_copy(c, 1, 2, 400, &e), SKIPPY_OK);
     sk_context_free(c);
@@ -156,8 +166,8 @@ static void bad_rows_are_refused(void **state) {
     sk_model_free(m);
 }
 
-/* Positions in the order of an export's cells (docs: u32 magic, i32 id, u32 streams, u32 cells, then per cell i32 position, u32 ids, i32 id)
- * must be the order that the mirror predicts. */
+/* Positions in the order of an export's cells (docs: u32 magic, i32 id, u32 streams, u32 cells, then per cell i32
+ * position, u32 ids, i32 id) must be the order that the mirror predicts. */
 static void assert_mirror_follows(sk_context *c, uint32_t seq, uint32_t seed, int step) {
     uint8_t *blob = NULL;
     size_t len = 0;
@@ -172,7 +182,9 @@ static void assert_mirror_follows(sk_context *c, uint32_t seq, uint32_t seed, in
         int32_t pos;
         memcpy(&pos, blob + 16 + (size_t)i * 12, sizeof pos);
         uint32_t cell = sk_context_cell(c, seq, (uint32_t)pos);
-        if (i && cell < last) fail_msg("seed %u step %d: the pool has position %d after cell %u, the mirror says %u", seed, step, pos, last, cell);
+        if (i && cell < last)
+            fail_msg("seed %u step %d: the pool has position %d after cell %u, the mirror says %u", seed, step, pos,
+                     last, cell);
         last = cell;
     }
     free(blob);
@@ -200,7 +212,8 @@ static void the_mirror_follows_the_pool(void **state) {
             break;
         }
         assert_mirror_follows(c, s, seed, step);
-        if (sk_context_seq_relocate(c, t, 4, &e) == SKIPPY_OK && sk_context_seq_len(c, t)) assert_true(sk_context_seq_sorted(c, t));
+        if (sk_context_seq_relocate(c, t, 4, &e) == SKIPPY_OK && sk_context_seq_len(c, t))
+            assert_true(sk_context_seq_sorted(c, t));
         assert_mirror_follows(c, t, seed, step);
     }
     sk_context_free(c);
@@ -212,7 +225,13 @@ static void wrong_parameters_are_refused_in_words(void **state) {
     if (!m) skip();
     sk_context *c = NULL;
     sk_err e = {0};
-    sk_context_params p = {.n_ctx = N_CTX, .n_batch = 32, .n_ubatch = 32, .n_seq_max = 2, .n_threads = 1, .n_threads_batch = 1, .type_k = "q99"};
+    sk_context_params p = {.n_ctx = N_CTX,
+                           .n_batch = 32,
+                           .n_ubatch = 32,
+                           .n_seq_max = 2,
+                           .n_threads = 1,
+                           .n_threads_batch = 1,
+                           .type_k = "q99"};
     assert_int_equal(sk_context_create(m, &p, &c, &e), SKIPPY_E_INVALID);
     assert_non_null(strstr(e.text, "q99"));
     p.type_k = "f16";
@@ -228,7 +247,8 @@ static void wrong_parameters_are_refused_in_words(void **state) {
     sk_model_free(m);
 }
 
-#define MODEL_TEST(test, family) {#test " " family, test, NULL, NULL, (void *)(uintptr_t)family}
+#define MODEL_TEST(test, family)                                                                                       \
+    { #test " " family, test, NULL, NULL, (void *)(uintptr_t)family }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -22,8 +22,8 @@ typedef struct sk_lora_spec {
 
 typedef struct sk_model_params {
     const char *path;
-    const char *alias;     /* model id shown to clients; NULL = general.name, else the file name without .gguf */
-    int32_t n_gpu_layers;  /* -1 = all */
+    const char *alias;    /* model id shown to clients; NULL = general.name, else the file name without .gguf */
+    int32_t n_gpu_layers; /* -1 = all */
     bool no_mmap;
     bool vocab_only;
     uint64_t memory_limit; /* bytes the process may use; 0 = ask the machine (cgroup limit, MemAvailable) */
@@ -32,11 +32,11 @@ typedef struct sk_model_params {
 } sk_model_params;
 
 typedef struct sk_model_info {
-    char id[128];        /* what clients call it */
+    char id[128]; /* what clients call it */
     char path[1024];
     char arch[48];
     char name[128];
-    char desc[128];      /* llama.cpp's description, with the quantisation */
+    char desc[128]; /* llama.cpp's description, with the quantisation */
     int32_t n_vocab, n_embd, n_layer, n_ctx_train, n_swa;
     uint64_t size_bytes, n_params;
     sk_family_facts facts; /* arch points into this struct */
@@ -56,8 +56,8 @@ const sk_model_info *sk_model_get_info(const sk_model *m);
 /* Text to tokens. *out is malloc'ed (free it), *n its length. add_special: BOS/EOS as the model wants; parse_special:
  * "<|im_end|>" becomes its token. Errors: SKIPPY_E_NOMEM, SKIPPY_E_INVALID (text too long),
  * SKIPPY_E_UNSUPPORTED (the file has no tokenizer: a stage slice). */
-int sk_model_tokenize(const sk_model *m, const char *text, size_t len, bool add_special, bool parse_special, int32_t **out,
-                      size_t *n);
+int sk_model_tokenize(const sk_model *m, const char *text, size_t len, bool add_special, bool parse_special,
+                      int32_t **out, size_t *n);
 /* Bytes of one token (may be part of a UTF-8 sequence). Returns the length, at most cap; special tokens give "" unless
  * special is set. */
 size_t sk_model_piece(const sk_model *m, int32_t token, bool special, char *buf, size_t cap);

@@ -9,7 +9,8 @@ enum { MAX_ROWS = 60, PROBE_TOKENS = 66, PROBE_DECODES = 2, TENANT_TOKENS = 40, 
 
 /* ---- padded decoding ---- */
 
-/* Flags more rows as outputs, dummies first, until their number is a multiple too: the last layer and the head work on these. */
+/* Flags more rows as outputs, dummies first, until their number is a multiple too: the last layer and the head work on
+ * these. */
 static void pad_outputs(const sk_row_class *rc, sk_row *rows, uint32_t n) {
     uint32_t outputs = 0;
     for (uint32_t i = 0; i < n; i++) outputs += rows[i].output;
@@ -36,8 +37,8 @@ static int return_sequence(sk_context *c, sk_row *row, uint32_t owner, sk_err *e
     return sk_context_seq_copy(c, scratch, owner, sk_context_seq_len(c, scratch), e);
 }
 
-int sk_row_class_decode(sk_context *c, const sk_row_class *rc, sk_row *rows, uint32_t n, uint32_t scratch, uint32_t *n_padded,
-                        uint32_t *bad_seq, sk_err *e) {
+int sk_row_class_decode(sk_context *c, const sk_row_class *rc, sk_row *rows, uint32_t n, uint32_t scratch,
+                        uint32_t *n_padded, uint32_t *bad_seq, sk_err *e) {
     const sk_context_info *info = sk_context_get_info(c);
     uint32_t pad = sk_row_class_pad(rc, n), owner = rows[0].seq;
     bool moves = pad > 0 && !info->has_kv;
@@ -78,8 +79,8 @@ static int run(probe *p, uint32_t wanted, sk_err *e) {
     return sk_row_class_decode(p->c, &p->rc, p->rows, n, p->scratch, &padded, NULL, e);
 }
 
-/* Feeds tokens to the lane in chunks; the logits of the last token are copied to out. company: another sequence has a row in every
- * batch where this memory allows it. */
+/* Feeds tokens to the lane in chunks; the logits of the last token are copied to out. company: another sequence has a
+ * row in every batch where this memory allows it. */
 static int feed(probe *p, const int32_t *tokens, uint32_t n, uint32_t chunk, bool company, float *out, sk_err *e) {
     const sk_context_info *info = sk_context_get_info(p->c);
     company = company && info->has_kv;
@@ -135,17 +136,21 @@ static int run_variant(probe *p, const variant *v, float *rows, sk_err *e) {
 static int compare_variant(probe *p, const variant *v, const float *reference, float *got, sk_err *e) {
     int rc = run_variant(p, v, got, e);
     if (rc == SKIPPY_OK && memcmp(reference, got, (1 + PROBE_DECODES) * p->n_vocab * sizeof *got) != 0)
-        rc = sk_err_set(e, SKIPPY_E_UNSUPPORTED, "chunks of %u rows%s give other logits than chunks of %u when batches are padded to multiples of %u",
-                        v->chunk, v->company ? " beside another request" : "", p->rc.max_rows, p->rc.multiple);
+        rc = sk_err_set(
+            e, SKIPPY_E_UNSUPPORTED,
+            "chunks of %u rows%s give other logits than chunks of %u when batches are padded to multiples of %u",
+            v->chunk, v->company ? " beside another request" : "", p->rc.max_rows, p->rc.multiple);
     return rc;
 }
 
 static int try_multiple(probe *p, float *reference, float *got, sk_err *e) {
     const uint32_t m = p->rc.multiple;
     const variant first = {.chunk = p->rc.max_rows};
-    const variant same[] = {{.chunk = m, .tenant = true}, {.chunk = 32}, {.chunk = 16, .tenant = true, .company = true}};
+    const variant same[] = {
+        {.chunk = m, .tenant = true}, {.chunk = 32}, {.chunk = 16, .tenant = true, .company = true}};
     int rc = run_variant(p, &first, reference, e);
-    for (size_t i = 0; rc == SKIPPY_OK && i < sizeof same / sizeof *same; i++) rc = compare_variant(p, &same[i], reference, got, e);
+    for (size_t i = 0; rc == SKIPPY_OK && i < sizeof same / sizeof *same; i++)
+        rc = compare_variant(p, &same[i], reference, got, e);
     if (rc) return rc;
     const variant odd = {.chunk = p->rc.max_rows, .odd = true};
     rc = compare_variant(p, &odd, reference, got, e);
@@ -162,8 +167,8 @@ static void choose_tokens(probe *p) {
     }
 }
 
-int sk_row_class_probe(sk_context *c, const sk_model *m, uint32_t lane, uint32_t scratch, uint32_t n_scratch, sk_row_class *out,
-                       sk_err *e) {
+int sk_row_class_probe(sk_context *c, const sk_model *m, uint32_t lane, uint32_t scratch, uint32_t n_scratch,
+                       sk_row_class *out, sk_err *e) {
     if (n_scratch < SK_ROW_CLASS_SCRATCH)
         return sk_err_set(e, SKIPPY_E_INVALID, "the probe needs %d sequences", SK_ROW_CLASS_SCRATCH);
     size_t n_vocab = (size_t)sk_model_get_info(m)->n_vocab;

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ static void a_copy_owns_everything_it_points_to(void **state) {
     sk_gen_token tokens[3] = {
         {.token = 5, .top = top, .n_top = 2}, {.token = 7}, {.token = 6, .top = top + 1, .n_top = 1}};
     sk_gen_stats stats = {.n_prompt = 42};
-    strcpy(stats.cache.reason, "cold");
+    snprintf(stats.cache.reason, sizeof stats.cache.reason, "cold");
     const sk_gen_event ev = {.type = SK_EV_TEXT,
                              .text = text,
                              .len = 3,

@@ -111,7 +111,7 @@ static void render_cache(const sk_engine_stats *s, sk_buf *b) {
     gauge(b, "skippy_cells_used", s->cells_used, "Cells of the context that hold a token.");
     gauge(b, "skippy_cells", s->cells_total, "Cells of the context.");
     family(b, "skippy_cache_bytes", "gauge", "Bytes held by stored prefixes beyond the context's cells, by tier.");
-    labelled(b, "skippy_cache_bytes", "tier", "resident", s->recurrent_bytes);
+    labelled(b, "skippy_cache_bytes", "tier", "resident", s->kv_bytes + s->recurrent_bytes);
     labelled(b, "skippy_cache_bytes", "tier", "logits", s->logits_bytes);
     gauge(b, "skippy_logits_rows", s->logits_rows, "Stored rows of terminal logits.");
 }
