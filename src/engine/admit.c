@@ -70,10 +70,17 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
 
 /* ---- looking for a start ---- */
 
-/* Usable tokens of a lane's sequence for a prompt: with exact boundaries only the very end of it counts. */
-static size_t usable(const sk_engine *en, size_t common, size_t n_held) {
+static size_t align_down(const sk_engine *en, size_t n) {
+    return n - n % en->reuse.align;
+}
+
+/* Usable tokens of a lane's sequence for a prompt. With exact boundaries only the very end of it counts, and where prompts are cut at
+ * absolute multiples only while the lane is inside the part that any prompt computes the same way. */
+static size_t usable(const sk_engine *en, const sk_lane *l, size_t common) {
     if (!en->reuse.exact) return common;
-    return common == n_held && n_held % en->reuse.align == 0 ? n_held : 0;
+    if (common != l->n || l->n % en->reuse.align != 0) return 0;
+    bool past_cuts = en->reuse.align > 1 && l->job && l->n > align_down(en, l->job->n_prompt);
+    return past_cuts ? 0 : l->n;
 }
 
 /* Without stored logits for the whole prompt at least one token has to be computed. */
@@ -88,7 +95,7 @@ static void consider_lane(const sk_engine *en, const sk_job *j, sk_lane *l, star
     if (!same_ns(l->job ? &l->job->ns : &l->kept_ns, &j->ns)) return;
     size_t common = common_prefix(tokens, l->n, j->tokens, j->n_tokens);
     if (common > s->common) s->common = common;
-    size_t length = cap_length(s, j, usable(en, common, l->n), en->reuse.exact);
+    size_t length = cap_length(s, j, usable(en, l, common), en->reuse.exact);
     /* An idle lane wins a tie: it is borrowed in place. A running one loses it: its copy is no better than an entry's.
      */
     if (length == 0 || length < s->length || (l->job && length == s->length)) return;
@@ -116,10 +123,6 @@ static void find_start(sk_engine *en, sk_job *j, start *s) {
 }
 
 /* ---- waiting for a running request ---- */
-
-static size_t align_down(const sk_engine *en, size_t n) {
-    return n - n % en->reuse.align;
-}
 
 static bool add_split(sk_lane *l, size_t at) {
     if (at == 0 || at > UINT32_MAX || at <= l->n) return false;
@@ -251,7 +254,6 @@ static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const start 
 }
 
 static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
-    j->t_admit = sk_now_ns();
     l->job = j;
     l->out_row = -1;
     l->started = ++en->clock;
@@ -259,6 +261,7 @@ static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
     l->state = SK_LANE_PREFILL;
     plan_splits(en, l, j, s);
     if (j->started) return; /* resumed after it had been put back: its numbers stand */
+    j->t_admit = sk_now_ns();
     sk_gen_stats *g = &j->stats;
     g->lane = l->id;
     g->queue_ms = (double)(j->t_admit - j->t_submit) / 1e6;

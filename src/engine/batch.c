@@ -231,7 +231,7 @@ static bool order_cells(sk_engine *en) {
         int rc = sk_context_seq_relocate(en->ctx, l->id, en->n_rows + en->rows.multiple, &err);
         if (rc == SKIPPY_OK)
             en->st.relocations++;
-        else if (rc == SKIPPY_E_UNSUPPORTED || !sk_evict_any(en)) {
+        else if (rc != SKIPPY_E_FULL || !sk_evict_any(en)) { /* other failures may have cost the sequence */
             start_over_in_order(en, l);
             return false;
         }

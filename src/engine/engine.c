@@ -81,15 +81,22 @@ void sk_engine_drain(sk_engine *en) {
 }
 
 size_t sk_engine_erase(sk_engine *en, const char *tenant) {
+    char *copy = tenant ? strdup(tenant) : NULL;
+    if (tenant && !copy) return 0;
     pthread_mutex_lock(&en->lock);
-    while (en->erase_wanted && !en->stop) pthread_cond_wait(&en->erased, &en->lock); /* one at a time */
+    while (en->erase_busy && !en->stop) pthread_cond_wait(&en->erased, &en->lock); /* one at a time */
+    en->erase_busy = en->erase_wanted = true;
     en->erase_all = tenant == NULL;
-    en->erase_tenant = tenant ? strdup(tenant) : NULL;
-    en->erase_wanted = tenant == NULL || en->erase_tenant != NULL;
+    en->erase_tenant = copy;
+    en->erase_result = 0;
     pthread_cond_signal(&en->wake);
     while (en->erase_wanted && !en->stop) pthread_cond_wait(&en->erased, &en->lock);
     size_t n = en->erase_result;
+    en->erase_tenant = NULL;
+    en->erase_busy = en->erase_wanted = false;
+    pthread_cond_broadcast(&en->erased);
     pthread_mutex_unlock(&en->lock);
+    free(copy);
     return n;
 }
 
@@ -128,16 +135,6 @@ static sk_job *find_job(sk_engine *en, uint64_t id) {
     return NULL;
 }
 
-static void erase_now(sk_engine *en) {
-    for (uint32_t i = 0; i < en->params.n_lanes; i++)
-        if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
-    en->erase_result = sk_reuse_erase(&en->reuse, en->erase_tenant, en->erase_all);
-    free(en->erase_tenant);
-    en->erase_tenant = NULL;
-    en->erase_wanted = false;
-    pthread_cond_broadcast(&en->erased);
-}
-
 static bool idle(const sk_engine *en) {
     if (en->queue_head) return false;
     for (uint32_t i = 0; i < en->params.n_lanes; i++)
@@ -156,7 +153,6 @@ static bool receive(sk_engine *en) {
         if (j) j->cancelled = true;
     }
     en->n_cancels = 0;
-    if (en->erase_wanted) erase_now(en);
     bool go_on = !en->stop;
     pthread_mutex_unlock(&en->lock);
     return go_on;
@@ -212,14 +208,37 @@ static void count_waiting(sk_engine *en) {
     pthread_mutex_unlock(&en->lock);
 }
 
+static void publish(sk_engine *en) {
+    count_waiting(en);
+    sk_stats_publish(en);
+}
+
+/* What was asked for stands still while it is wanted, so the lock is not held for the work. Whoever asked sees it in the statistics. */
+static void erase_if_wanted(sk_engine *en) {
+    pthread_mutex_lock(&en->lock);
+    bool wanted = en->erase_wanted;
+    pthread_mutex_unlock(&en->lock);
+    if (!wanted) return;
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
+    size_t n = sk_reuse_erase(&en->reuse, en->erase_tenant, en->erase_all);
+    publish(en);
+    pthread_mutex_lock(&en->lock);
+    en->erase_result = n;
+    en->erase_wanted = false;
+    pthread_cond_broadcast(&en->erased);
+    pthread_mutex_unlock(&en->lock);
+}
+
 static void *engine_main(void *arg) {
     sk_engine *en = arg;
     while (receive(en)) {
+        erase_if_wanted(en);
         end_jobs(en, false);
         sk_admit_jobs(en);
+        publish(en); /* a step may take long, and requests that have a lane do not wait any more */
         sk_batch_step(en);
-        count_waiting(en);
-        sk_stats_publish(en);
+        publish(en);
     }
     end_jobs(en, true);
     sk_stats_publish(en);

@@ -67,7 +67,7 @@ struct sk_engine {
     uint32_t n_waiting; /* inbox + queue */
     uint64_t *cancels;
     size_t n_cancels, cap_cancels;
-    bool erase_wanted, erase_all;
+    bool erase_busy, erase_wanted, erase_all; /* busy: somebody waits for an erase; wanted: it has not been done yet */
     char *erase_tenant;
     size_t erase_result;
     sk_engine_stats st_public;

@@ -123,7 +123,6 @@ int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, 
     int rc = sk_context_seq_copy(r->ctx, x->seq, lane, (uint32_t)length, e);
     skippy_resident_release(r->resident, entry);
     if (rc == SKIPPY_E_CORRUPT || rc == SKIPPY_E_INVALID) {
-        r->faults++;
         sk_log(SK_LOG_WARN, "a stored prefix of %zu tokens could not be restored and was dropped: %s", length, e->text);
         drop_entry(r, entry, SKIPPY_EVICT_FAULT);
     }

@@ -36,7 +36,6 @@ typedef struct sk_reuse {
     sk_reuse_entry *entries;
     size_t n_entries, cap;
     uint64_t next_terminal; /* ids of terminal rows: odd; entry ids are doubled, so even */
-    uint64_t faults;
 } sk_reuse;
 
 typedef struct sk_reuse_params {
