@@ -66,6 +66,9 @@ function(skippy_test name)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 120)
   endif()
+  if(SKIPPY_SANITIZE)
+    math(EXPR A_TIMEOUT "4 * ${A_TIMEOUT}") # instrumented code is several times slower
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   set_tests_properties(${name} PROPERTIES ENVIRONMENT
     "SKIPPY_SOURCE_DIR=${CMAKE_SOURCE_DIR};SKIPPY_BUILD_DIR=${CMAKE_BINARY_DIR};GGML_NO_BACKTRACE=1;TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp;LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp;${A_ENV}")

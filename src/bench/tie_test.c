@@ -13,7 +13,7 @@ static char words[][8] = {"the", " a", " cat", " dog", " sat", " ran"};
 static const sk_alternative close_call[] = {
     {words[0], words[1], 2.0}, {words[2], words[3], 0.01}, {words[4], words[5], 1.0}};
 static const sk_alternative clear_call[] = {
-    {words[0], words[1], 2.0}, {words[2], words[3], 0.06}, {words[4], words[5], 1.0}};
+    {words[0], words[1], 2.0}, {words[2], words[3], 1.5 * SK_TIE_GAP}, {words[4], words[5], 1.0}};
 
 static void answers_that_part_at_two_nearly_equal_tokens_are_a_tie(void **state) {
     (void)state;

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/args.h"
+#include "cli/serve_hints.h"
 
 enum {
     ARG_MODEL = 1,
@@ -367,12 +368,22 @@ static int check(sk_serve_options *o, sk_err *e) {
     return SKIPPY_OK;
 }
 
+/* Adds what to do instead to the refusal of a word, where that is known. */
+static void add_hint(const char *word, sk_err *e) {
+    const char *hint = sk_serve_hint(word);
+    size_t n = strlen(e->text);
+    if (hint) snprintf(e->text + n, sizeof e->text - n, ": %s", hint);
+}
+
 int sk_serve_options_parse(sk_serve_options *o, int argc, char **argv, sk_err *e) {
     sk_args a = {.defs = defs, .n_defs = N_DEFS, .argc = argc, .argv = argv, .at = 1};
     sk_err_set(e, SKIPPY_E_INVALID, "wrong usage");
     set_defaults(o);
     for (int id; (id = sk_args_next(&a, e)) != 0;)
-        if (id < 0 || !apply(o, id, &a, e)) return e->code;
+        if (id < 0 || !apply(o, id, &a, e)) {
+            if (id < 0) add_hint(a.name, e);
+            return e->code;
+        }
     return check(o, e);
 }
 

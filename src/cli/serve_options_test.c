@@ -121,6 +121,30 @@ static void wrong_values_name_the_flag_and_the_value(void **state) {
     assert_non_null(strstr(e.text, "-m MODEL.gguf"));
 }
 
+static void what_llama_server_has_and_this_server_lacks_is_refused_with_words(void **state) {
+    (void)state;
+    static const struct {
+        char *word;
+        const char *text;
+    } cases[] = {
+        {"-hf", "unknown option '-hf': nothing is downloaded here"},
+        {"--mmproj=x", "unknown option '--mmproj': images"},
+        {"--ssl-key-file", "TLS proxy"},
+        {"-j", "each request says it"},
+        {"--version", "skippy version"},
+        {"model.gguf", "'model.gguf' is not an option: write -m before the model"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(PARSE(cases[i].word), SKIPPY_E_INVALID);
+        if (!strstr(e.text, cases[i].text)) fail_msg("%s: %s", cases[i].word, e.text);
+    }
+    /* no words that do not belong to it: a beginning of a name, and an option whose value is wrong */
+    assert_int_equal(PARSE("--draft-"), SKIPPY_E_INVALID);
+    assert_string_equal(e.text, "unknown option '--draft-'");
+    assert_int_equal(PARSE("-m"), SKIPPY_E_INVALID);
+    assert_string_equal(e.text, "-m needs a value: FILE");
+}
+
 static void help_needs_no_model(void **state) {
     (void)state;
     assert_int_equal(PARSE("--help"), SKIPPY_OK);
@@ -180,6 +204,7 @@ int main(void) {
         ON_CLEAN(cache_and_server_flags_are_applied),
         ON_CLEAN(flags_that_make_no_difference_are_accepted),
         ON_CLEAN(wrong_values_name_the_flag_and_the_value),
+        ON_CLEAN(what_llama_server_has_and_this_server_lacks_is_refused_with_words),
         ON_CLEAN(help_needs_no_model),
         ON_CLEAN(keys_come_from_flags_files_and_the_environment),
         ON_CLEAN(adapters_keep_their_order_and_scale),

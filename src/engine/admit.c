@@ -74,8 +74,9 @@ static size_t align_down(const sk_engine *en, size_t n) {
     return n - n % en->reuse.align;
 }
 
-/* Usable tokens of a lane's sequence for a prompt. With exact boundaries only the very end of it counts, and where prompts are cut at
- * absolute multiples only while the lane is inside the part that any prompt computes the same way. */
+/* Usable tokens of a lane's sequence for a prompt. With exact boundaries only the very end of it counts, and where
+ * prompts are cut at absolute multiples only while the lane is inside the part that any prompt computes the same way.
+ */
 static size_t usable(const sk_engine *en, const sk_lane *l, size_t common) {
     if (!en->reuse.exact) return common;
     if (common != l->n || l->n % en->reuse.align != 0) return 0;

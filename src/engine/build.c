@@ -115,18 +115,22 @@ static int decide_family(sk_engine *en) {
     return SKIPPY_OK;
 }
 
-/* Refuses a context that cannot fit before llama.cpp allocates it: the kernel would grant the memory and end the process later. */
+/* Refuses a context that cannot fit before llama.cpp allocates it: the kernel would grant the memory and end the
+ * process later. */
 static int check_memory(const sk_engine *en, uint32_t n_seqs, sk_err *e) {
     sk_host_memory memory;
     sk_host_memory_read("", &memory);
-    if (memory.available == 0 || strcmp(en->device, "CPU") != 0) return SKIPPY_OK; /* unknown, or it may lie on a device */
-    uint64_t cells = en->cost.cell * en->params.n_ctx, state = en->policy.exact_boundaries ? en->cost.state * n_seqs : 0;
+    if (memory.available == 0 || strcmp(en->device, "CPU") != 0)
+        return SKIPPY_OK; /* unknown, or it may lie on a device */
+    uint64_t cells = en->cost.cell * en->params.n_ctx,
+             state = en->policy.exact_boundaries ? en->cost.state * n_seqs : 0;
     if (en->policy.mode == SK_CACHE_WINDOW_KV) state = 0; /* the window pool is part of the cells */
     if (cells + state <= memory.available) return SKIPPY_OK;
     return sk_err_set(e, SKIPPY_E_NOMEM,
-                      "a context of %u cells needs %" PRIu64 " MiB of KV cache and %" PRIu64 " MiB of state for %u sequences, but %" PRIu64
-                      " MiB are available. Choose a smaller -c%s",
-                      en->params.n_ctx, cells / MIB, state / MIB, n_seqs, memory.available / MIB, state ? " or --cache-seqs" : "");
+                      "a context of %u cells needs %" PRIu64 " MiB of KV cache and %" PRIu64
+                      " MiB of state for %u sequences, but %" PRIu64 " MiB are available. Choose a smaller -c%s",
+                      en->params.n_ctx, cells / MIB, state / MIB, n_seqs, memory.available / MIB,
+                      state ? " or --cache-seqs" : "");
 }
 
 static int make_context(sk_engine *en, sk_err *e) {
@@ -310,7 +314,6 @@ void sk_engine_destroy(sk_engine *en) {
     free(en->lanes_public);
     free(en->batch);
     free(en->cancels);
-    free(en->erase_tenant);
     pthread_cond_destroy(&en->erased);
     pthread_cond_destroy(&en->wake);
     pthread_mutex_destroy(&en->lock);

@@ -81,22 +81,20 @@ void sk_engine_drain(sk_engine *en) {
 }
 
 size_t sk_engine_erase(sk_engine *en, const char *tenant) {
-    char *copy = tenant ? strdup(tenant) : NULL;
-    if (tenant && !copy) return 0;
+    size_t n = 0;
     pthread_mutex_lock(&en->lock);
     while (en->erase_busy && !en->stop) pthread_cond_wait(&en->erased, &en->lock); /* one at a time */
-    en->erase_busy = en->erase_wanted = true;
-    en->erase_all = tenant == NULL;
-    en->erase_tenant = copy;
-    en->erase_result = 0;
-    pthread_cond_signal(&en->wake);
-    while (en->erase_wanted && !en->stop) pthread_cond_wait(&en->erased, &en->lock);
-    size_t n = en->erase_result;
-    en->erase_tenant = NULL;
-    en->erase_busy = en->erase_wanted = false;
-    pthread_cond_broadcast(&en->erased);
+    if (!en->stop) {
+        en->erase_busy = en->erase_wanted = true;
+        en->erase_tenant = tenant;
+        en->erase_result = 0;
+        pthread_cond_signal(&en->wake);
+        while (en->erase_wanted) pthread_cond_wait(&en->erased, &en->lock);
+        n = en->erase_result;
+        en->erase_busy = false;
+        pthread_cond_broadcast(&en->erased);
+    }
     pthread_mutex_unlock(&en->lock);
-    free(copy);
     return n;
 }
 
@@ -187,6 +185,7 @@ static void end_jobs(sk_engine *en, bool stopping) {
                 en->st.cancelled++;
             else
                 en->st.failed++;
+            sk_stats_publish(en);
             sk_job_send_error(j, code, text);
             sk_job_free(j);
         }
@@ -213,7 +212,8 @@ static void publish(sk_engine *en) {
     sk_stats_publish(en);
 }
 
-/* What was asked for stands still while it is wanted, so the lock is not held for the work. Whoever asked sees it in the statistics. */
+/* Does an erase that somebody waits for. What was asked for does not change meanwhile, so the lock is not held for the
+ * work, and whoever asked finds it in the statistics afterwards. */
 static void erase_if_wanted(sk_engine *en) {
     pthread_mutex_lock(&en->lock);
     bool wanted = en->erase_wanted;
@@ -221,7 +221,7 @@ static void erase_if_wanted(sk_engine *en) {
     if (!wanted) return;
     for (uint32_t i = 0; i < en->params.n_lanes; i++)
         if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
-    size_t n = sk_reuse_erase(&en->reuse, en->erase_tenant, en->erase_all);
+    size_t n = sk_reuse_erase(&en->reuse, en->erase_tenant, en->erase_tenant == NULL);
     publish(en);
     pthread_mutex_lock(&en->lock);
     en->erase_result = n;
@@ -243,6 +243,7 @@ static void *engine_main(void *arg) {
     end_jobs(en, true);
     sk_stats_publish(en);
     pthread_mutex_lock(&en->lock);
+    en->erase_wanted = false; /* too late for it, and nobody may wait for ever */
     pthread_cond_broadcast(&en->erased);
     pthread_mutex_unlock(&en->lock);
     return NULL;

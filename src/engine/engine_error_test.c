@@ -1,4 +1,5 @@
-/* Requests that go wrong or are ended early: what the client is told, and that the engine is as good as before afterwards. */
+/* Requests that go wrong or are ended early: what the client is told, and that the engine is as good as before
+ * afterwards. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

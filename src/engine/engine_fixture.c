@@ -15,8 +15,10 @@
 const char *fixture_model_path(const char *family) {
     static char path[1024];
     const char *dir = getenv("SKIPPY_TEST_MODELS"), *build = getenv("SKIPPY_BUILD_DIR");
-    if (dir) snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
-    else snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
+    if (dir)
+        snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
+    else
+        snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
     if (access(path, R_OK) == 0) return path;
     printf("skipped: the test model '%s' is not there\n", path);
     return NULL;

@@ -28,7 +28,7 @@ typedef struct fixture_run {
     pthread_cond_t changed;
     bool started, done, held, unhold;
     int n_text, n_progress, n_last; /* n_last: DONE or ERROR events, must be 1 */
-    int code;               /* error code, SKIPPY_OK when DONE */
+    int code;                       /* error code, SKIPPY_OK when DONE */
     enum sk_finish finish;
     char stop_word[64];
     int32_t tokens[FIXTURE_TOKENS];
@@ -51,7 +51,8 @@ void fixture_unhold(fixture_run *r);
 void fixture_release(fixture_run *r);
 /* Prepare, submit, wait; asserts that it ended well. */
 void fixture_generate(sk_engine *en, fixture_run *r, const int32_t *tokens, size_t n, int n_predict);
-/* Statistics after the engine has counted `ended` requests as ended and has nothing more to do: lanes and queue are empty. */
+/* Statistics after the engine has counted `ended` requests as ended and has nothing more to do: lanes and queue are
+ * empty. */
 void fixture_settle(sk_engine *en, uint64_t ended, sk_engine_stats *out);
 /* Seed of random tests: SKIPPY_TEST_SEED, or a fixed one. */
 uint32_t fixture_seed(void);

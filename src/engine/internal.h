@@ -67,8 +67,8 @@ struct sk_engine {
     uint32_t n_waiting; /* inbox + queue */
     uint64_t *cancels;
     size_t n_cancels, cap_cancels;
-    bool erase_busy, erase_wanted, erase_all; /* busy: somebody waits for an erase; wanted: it has not been done yet */
-    char *erase_tenant;
+    bool erase_busy, erase_wanted; /* busy: somebody waits for an erase; wanted: it has not been done yet */
+    const char *erase_tenant;      /* NULL = everything; of the caller that waits */
     size_t erase_result;
     sk_engine_stats st_public;
     sk_lane_view *lanes_public;

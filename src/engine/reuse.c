@@ -199,8 +199,8 @@ static int reserve(sk_reuse *r, size_t n, size_t nearest, sk_reuse_entry *x) {
     int32_t seq = -1;
     /* real bytes: the cells that this entry adds, and its recurrent or window state */
     uint64_t bytes = (n - nearest) * r->cost.cell + (r->exact ? r->cost.state : 0);
-    int rc = skippy_resident_reserve(r->resident, n, n - nearest, bytes, (double)(n - nearest), victims,
-                                     MAX_VICTIMS, &n_victims, &why, &x->id, &seq);
+    int rc = skippy_resident_reserve(r->resident, n, n - nearest, bytes, (double)(n - nearest), victims, MAX_VICTIMS,
+                                     &n_victims, &why, &x->id, &seq);
     if (rc) return rc;
     for (size_t i = 0; i < n_victims; i++) drop_entry(r, victims[i], why);
     x->seq = (uint32_t)seq;

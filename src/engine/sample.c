@@ -21,6 +21,7 @@ void sk_lane_done(sk_engine *en, sk_lane *l, enum sk_finish finish) {
         if (k) sk_job_send_text(j, k, NULL);
     }
     en->st.completed++;
+    sk_stats_publish(en); /* whoever asks after the last event finds this request counted */
     sk_job_send_done(j, finish);
     sk_lane_finish(en, l, true);
 }
@@ -32,6 +33,7 @@ void sk_lane_fail(sk_engine *en, sk_lane *l, int code, const char *text) {
         en->st.cancelled++;
     else
         en->st.failed++;
+    sk_stats_publish(en);
     sk_job_send_error(j, code, text);
     /* what was computed is right whoever asked for it, and the client may come again */
     sk_lane_finish(en, l, code == SKIPPY_E_CANCELLED || code == SKIPPY_E_TIMEOUT);

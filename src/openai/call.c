@@ -49,6 +49,19 @@ static int check_fits(const sk_api_call *c, const sk_prompt *p, sk_api_error *er
     return p->n_tokens >= c->api->n_ctx ? sk_api_context_exceeded(err, p->n_tokens, c->api->n_ctx) : 0;
 }
 
+/* Tokenising runs on the thread that serves all clients, so a text that cannot fit is refused before. */
+static int check_length(const sk_api_call *c, size_t len, sk_api_error *err) {
+    size_t least = sk_prompt_memo_least_tokens(c->api->memo, len);
+    return least >= c->api->n_ctx ? sk_api_context_far_exceeded(err, least, c->api->n_ctx) : 0;
+}
+
+/* Bytes of text in a prompt: it may be a list that mixes text and token ids. */
+static size_t text_bytes(const json_t *v) {
+    size_t n = json_string_length(v);
+    for (size_t i = 0; i < json_array_size(v); i++) n += json_string_length(json_array_get(v, i));
+    return n;
+}
+
 static int add_chat_prompt(sk_api_call *c, sk_api_error *err) {
     sk_chat_prompt rendered;
     int status = sk_render_chat(c->api->chat, &c->request.chat, c->request.json_schema, &rendered, err);
@@ -58,6 +71,11 @@ static int add_chat_prompt(sk_api_call *c, sk_api_error *err) {
     if (!c->prompts) {
         free(rendered.text);
         return sk_api_nomem(err);
+    }
+    status = check_length(c, rendered.len, err);
+    if (status) {
+        free(rendered.text);
+        return status;
     }
     c->n_prompts = 1;
     status = sk_prompt_from_text(c->api->memo, rendered.text, rendered.len, &c->prompts[0], err);
@@ -79,7 +97,9 @@ static int add_text_prompts(sk_api_call *c, sk_api_error *err) {
     if (!c->prompts) return sk_api_nomem(err);
     for (size_t i = 0; i < n; i++) {
         sk_prompt *p = &c->prompts[i];
-        int status = sk_prompt_from_json(c->api->model, c->api->memo, list ? json_array_get(v, i) : v, p, err);
+        const json_t *one = list ? json_array_get(v, i) : v;
+        int status = check_length(c, text_bytes(one), err);
+        if (!status) status = sk_prompt_from_json(c->api->model, c->api->memo, one, p, err);
         if (status) return status;
         c->n_prompts++;
         status = check_fits(c, p, err);

@@ -42,6 +42,9 @@ int guarded(sk_err *e, int code, const std::function<int()> &fn) noexcept {
     } catch (const std::bad_alloc &) {
         return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
     } catch (const std::exception &ex) {
+        // llama.cpp's template reader also throws exceptions without words
+        if (!strcmp(ex.what(), "std::exception"))
+            return sk_err_set(e, code, "the chat template is not valid: it cannot be read as Jinja");
         return sk_err_set(e, code, "%s", ex.what());
     } catch (...) {
         return sk_err_set(e, code, "unknown failure in the chat template");
@@ -121,7 +124,6 @@ struct sk_chat {
 namespace {
 
 // ---- grammars
-// ---------------------------------------------------------------------------------------------------------------
 
 // Reads the GBNF string literal at `pos`; returns its end, or npos when there is none.
 size_t read_literal(const std::string &s, size_t pos, std::string &out) {
@@ -231,12 +233,11 @@ bool start_behind_prompt(const common_chat_params &p, bool call_first, std::stri
     if (!trimmed(rest).empty() && !enter_thinking(rule, pos, trimmed(rest), p, replaced)) return false;
     if (call_first) replaced = without_free_text(replaced);
     if (replaced.empty()) replaced = "\"\"";
-    grammar = grammar.substr(0, from) + replaced + grammar.substr(to);
+    grammar.replace(from, to - from, replaced);
     return true;
 }
 
 // ---- formats
-// ----------------------------------------------------------------------------------------------------------------
 
 common_chat_msg parse_message(const common_chat_parser_params &p, const std::string &text, bool partial) {
     return common_chat_parse(text, partial, p);
@@ -337,7 +338,6 @@ void keep_format(sk_chat &chat, const std::string &key, sk_chat_format *f) {
 }
 
 // ---- rendering
-// --------------------------------------------------------------------------------------------------------------
 
 json parse_messages(const sk_chat_input &in) {
     json messages = json::parse(std::string(in.messages, in.messages_len));
@@ -488,12 +488,13 @@ int apply_directly(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, 
     common_chat_templates_inputs inputs = make_inputs(chat, in);
     std::string prompt = render_direct(chat, inputs);
     sk_chat_format *format = find_format(chat, key);
+    format_ptr made(nullptr, sk_chat_format_release);
     // The generation prompt may depend on the conversation: then the known format does not fit.
     if (!format || !ends_with(prompt, format->generation_prompt)) {
-        format_ptr made = library_format(chat, in, inputs, nullptr);
+        made = library_format(chat, in, inputs, nullptr);
         if (!made) return unsupported(e);
         keep_format(chat, key, made.get());
-        format = made.get(); // kept alive by the list
+        format = made.get();
     }
     keep_rendering(chat, whole, prompt, format);
     return take_prompt(prompt, format, out, e);
@@ -508,7 +509,6 @@ int apply(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, sk_err *e
 }
 
 // ---- creation
-// ---------------------------------------------------------------------------------------------------------------
 
 std::string special_text(const llama_vocab *vocab, llama_token token) {
     char text[256];
@@ -566,7 +566,6 @@ int warm(sk_chat &chat, sk_err *e) {
 }
 
 // ---- reading answers
-// --------------------------------------------------------------------------------------------------------
 
 std::string new_call_id() {
     static const char alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";

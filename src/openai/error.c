@@ -45,6 +45,11 @@ int sk_api_context_exceeded(sk_api_error *e, size_t n_prompt, size_t n_ctx) {
                             "the prompt has %zu tokens, and the context holds %zu", n_prompt, n_ctx);
 }
 
+int sk_api_context_far_exceeded(sk_api_error *e, size_t least_tokens, size_t n_ctx) {
+    return sk_api_error_set(e, 400, "invalid_request_error", "context_length_exceeded", NULL,
+                            "the prompt has at least %zu tokens, and the context holds %zu", least_tokens, n_ctx);
+}
+
 static void add_member(sk_buf *out, const char *name, const char *value) {
     sk_buf_printf(out, ",\"%s\":", name);
     if (!*value) {

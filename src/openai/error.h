@@ -10,5 +10,7 @@ int sk_api_invalid(sk_api_error *e, const char *param, const char *fmt, ...) __a
 int sk_api_nomem(sk_api_error *e);
 /* 400 with code context_length_exceeded and both numbers. Returns 400. */
 int sk_api_context_exceeded(sk_api_error *e, size_t n_prompt, size_t n_ctx);
+/* The same for a prompt that was not tokenised, because its length alone says that it has so many tokens. */
+int sk_api_context_far_exceeded(sk_api_error *e, size_t least_tokens, size_t n_ctx);
 
 #endif

@@ -26,12 +26,17 @@ int sk_model_tokenize(const sk_model *m, const char *text, size_t len, bool add_
     size_t count = 0;
     if (add_special) tokens[count++] = FAKE_BOS;
     for (size_t i = 0; i < len;) {
-        size_t k = 4;
-        for (k = 0; parse_special && k < 4; k++)
-            if (len - i >= strlen(control[k]) && !memcmp(text + i, control[k], strlen(control[k]))) break;
-        bool found = parse_special && k < 4;
-        tokens[count++] = found ? FAKE_BOS + (int32_t)k : (unsigned char)text[i];
-        i += found ? strlen(control[k]) : 1;
+        int32_t token = (unsigned char)text[i];
+        size_t step = 1;
+        for (int32_t k = 0; parse_special && k < 4; k++) {
+            size_t word = strlen(control[k]);
+            if (len - i < word || memcmp(text + i, control[k], word) != 0) continue;
+            token = FAKE_BOS + k;
+            step = word;
+            break;
+        }
+        tokens[count++] = token;
+        i += step;
     }
     *out = tokens;
     *n = count;

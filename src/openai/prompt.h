@@ -24,6 +24,8 @@ typedef struct sk_prompt {
 typedef struct sk_prompt_memo sk_prompt_memo;
 /* NULL when out of memory. The model is borrowed. */
 sk_prompt_memo *sk_prompt_memo_create(const sk_model *m);
+/* The fewest tokens that a text of len bytes can have in this vocabulary. Known without reading the text. */
+size_t sk_prompt_memo_least_tokens(const sk_prompt_memo *memo, size_t len);
 void sk_prompt_memo_destroy(sk_prompt_memo *memo);
 /* Same tokens as sk_model_tokenize(text, add_special = true, parse_special = true). *out is malloc'ed. */
 int sk_prompt_memo_tokenize(sk_prompt_memo *memo, const char *text, size_t len, int32_t **out, size_t *n);

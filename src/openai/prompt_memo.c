@@ -28,14 +28,31 @@ typedef struct memo_entry {
 
 struct sk_prompt_memo {
     const sk_model *model;
+    size_t longest; /* bytes of the longest token, at least 1 */
     uint64_t clock;
     memo_entry entries[MEMO_ENTRIES];
 };
 
+static size_t longest_piece(const sk_model *m) {
+    char piece[512];
+    size_t longest = 1;
+    for (int32_t t = 0; t < sk_model_get_info(m)->n_vocab; t++) {
+        size_t n = sk_model_piece(m, t, true, piece, sizeof piece);
+        if (n > longest) longest = n;
+    }
+    return longest < sizeof piece ? longest : SIZE_MAX; /* a piece that was cut off has an unknown length */
+}
+
 sk_prompt_memo *sk_prompt_memo_create(const sk_model *m) {
     sk_prompt_memo *memo = calloc(1, sizeof *memo);
-    if (memo) memo->model = m;
+    if (!memo) return NULL;
+    memo->model = m;
+    memo->longest = longest_piece(m);
     return memo;
+}
+
+size_t sk_prompt_memo_least_tokens(const sk_prompt_memo *memo, size_t len) {
+    return len / memo->longest;
 }
 
 static void entry_clear(memo_entry *e) {

@@ -61,7 +61,7 @@ int sk_render_chat(sk_chat *chat, const sk_chat_fields *f, const json_t *schema,
     }
     sk_chat_input in = {
         .messages = t.messages,
-        .messages_len = strlen(t.messages),
+        .messages_len = t.messages ? strlen(t.messages) : 0,
         .tools = t.tools,
         .callable_tools = t.callable,
         .tool_choice = f->tool_choice,

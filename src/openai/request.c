@@ -266,7 +266,7 @@ size_t sk_json_depth(const json_t *v, size_t limit) {
     }
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)v, key, value) {
+    json_object_foreach((json_t *)v, key, value) {
         size_t d = sk_json_depth(value, limit - 1);
         if (d > deepest) deepest = d;
     }

@@ -333,6 +333,43 @@ static void deep_nesting_is_refused_not_followed(void **state) {
     }
 }
 
+static void parentheses_of_a_grammar_nest_only_so_deep(void **state) {
+    (void)state;
+    static const struct {
+        const char *prefix;
+        size_t depth;
+        const char *suffix;
+        int status;
+    } cases[] = {
+        {"root ::= ", 256, "", 0},
+        {"root ::= ", 257, "", 400},
+        {"root ::= ", 100000, "", 400},
+        /* parentheses in literals, classes, tokens and comments do not nest */
+        {"root ::= \\\"", 1000, "\\\"", 0},
+        {"root ::= [", 1000, "]", 0},
+        {"root ::= <", 1000, ">", 0},
+        {"root ::= \\\"a\\\" # ", 1000, "", 0},
+        /* and what opens one of them inside another does not hide those that do */
+        {"root ::= \\\"\\\\\\\"\\\" ", 1000, "", 400},
+        {"root ::= [\\\"] ", 1000, "", 400},
+        {"root ::= <\\\"> ", 1000, "", 400},
+        {"# \\\"\\rroot ::= ", 1000, "", 400},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char prefix[128], suffix[32];
+        snprintf(prefix, sizeof prefix, "{\"prompt\":\"x\",\"grammar\":\"%s", cases[i].prefix);
+        snprintf(suffix, sizeof suffix, "%s\"}", cases[i].suffix);
+        char *body = nested(prefix, '(', ')', cases[i].depth, suffix);
+        sk_request r;
+        sk_api_error err = {0};
+        int status = parse(SK_API_LLAMA, body, &r, &err);
+        if (status != cases[i].status || (status && !strstr(err.message, "nested more than")))
+            fail_msg("case %zu: %d %s", i, status, err.message);
+        if (!status) sk_request_clear(&r);
+        free(body);
+    }
+}
+
 static void error_objects_have_the_four_members(void **state) {
     (void)state;
     sk_api_error err;
@@ -371,6 +408,7 @@ int main(void) {
         cmocka_unit_test(a_named_tool_is_required),
         cmocka_unit_test(a_conversation_that_ends_with_the_assistant_is_continued),
         cmocka_unit_test(deep_nesting_is_refused_not_followed),
+        cmocka_unit_test(parentheses_of_a_grammar_nest_only_so_deep),
         cmocka_unit_test(error_objects_have_the_four_members),
         cmocka_unit_test(engine_codes_have_http_statuses),
     };

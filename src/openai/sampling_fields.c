@@ -109,7 +109,7 @@ static int bias_from_object(const json_t *v, int32_t n_vocab, sk_logit_bias *out
     const char *key;
     json_t *value;
     size_t i = 0;
-    json_object_foreach((json_t *)(uintptr_t)v, key, value) {
+    json_object_foreach((json_t *)v, key, value) {
         char *end;
         errno = 0;
         long long id = strtoll(key, &end, 10);

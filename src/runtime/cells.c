@@ -32,7 +32,7 @@ void sk_cells_clear(sk_cells *c) {
 }
 
 static bool grow(sk_cells_seq *q, uint32_t need) {
-    if (need <= q->cap) return true;
+    if (q->cell && need <= q->cap) return true;
     uint32_t cap = q->cap ? q->cap : 256;
     while (cap < need) cap = cap > UINT32_MAX / 2 ? need : cap * 2;
     uint32_t *cell = realloc(q->cell, (size_t)cap * sizeof *cell);
@@ -172,7 +172,7 @@ int sk_cells_try_relocate(const sk_cells *c, uint32_t seq, uint32_t extra) {
         rc = SKIPPY_E_NOMEM;
         goto out;
     }
-    memcpy(t.seq[0].cell, q->cell, q->len * sizeof *q->cell);
+    if (q->len > 0) memcpy(t.seq[0].cell, q->cell, q->len * sizeof *q->cell);
     t.seq[0].len = q->len;
     rc = sk_cells_relocate(&t, 0);
     if (rc == SKIPPY_OK && !(sk_cells_sorted(&t, 0) && sk_cells_place_sorted(&t, rows, extra))) rc = SKIPPY_E_FULL;

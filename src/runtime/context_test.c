@@ -248,7 +248,7 @@ static void wrong_parameters_are_refused_in_words(void **state) {
 }
 
 #define MODEL_TEST(test, family)                                                                                       \
-    { #test " " family, test, NULL, NULL, (void *)(uintptr_t)family }
+    { #test " " family, test, NULL, NULL, (void *)(family) }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

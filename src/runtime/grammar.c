@@ -68,7 +68,7 @@ static bool collect_triggers(build *g, const sk_sampling *s) {
 }
 
 static void free_triggers(build *g) {
-    for (size_t i = 0; i < g->n_patterns; i++) free((void *)(uintptr_t)g->patterns[i]);
+    for (size_t i = 0; i < g->n_patterns; i++) free((void *)g->patterns[i]);
     free(g->patterns);
     free(g->tokens);
 }

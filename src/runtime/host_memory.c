@@ -1,7 +1,9 @@
 #include "runtime/host_memory.h"
 
-#include <inttypes.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A cgroup without a limit reports a number near 2^63 (version 1) or "max" (version 2). */
@@ -13,6 +15,16 @@ static uint64_t smaller_known(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
+/* The number that follows the name at the line's beginning. */
+static bool number_after(const char *line, const char *name, uint64_t *out) {
+    size_t len = strlen(name);
+    if (strncmp(line, name, len) != 0) return false;
+    char *end;
+    errno = 0;
+    *out = strtoull(line + len, &end, 10);
+    return end != line + len && errno == 0;
+}
+
 static void read_meminfo(const char *root, sk_host_memory *out) {
     char path[1200], line[256];
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
@@ -20,19 +32,19 @@ static void read_meminfo(const char *root, sk_host_memory *out) {
     if (!f) return;
     while (fgets(line, sizeof line, f)) {
         uint64_t kib;
-        if (sscanf(line, "MemTotal: %" SCNu64, &kib) == 1 && kib < UINT64_MAX / 1024) out->total = kib * 1024;
-        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1 && kib < UINT64_MAX / 1024) out->available = kib * 1024;
+        if (number_after(line, "MemTotal:", &kib) && kib < UINT64_MAX / 1024) out->total = kib * 1024;
+        if (number_after(line, "MemAvailable:", &kib) && kib < UINT64_MAX / 1024) out->available = kib * 1024;
     }
     fclose(f);
 }
 
 static uint64_t read_limit(const char *root, const char *mount, const char *group, const char *file) {
-    char path[3000];
+    char path[3000], line[64];
     snprintf(path, sizeof path, "%s%s%s/%s", root, mount, group, file);
     FILE *f = fopen(path, "re");
     if (!f) return 0;
     uint64_t v = 0;
-    if (fscanf(f, "%" SCNu64, &v) != 1 || v >= NO_LIMIT) v = 0;
+    if (!fgets(line, sizeof line, f) || !number_after(line, "", &v) || v >= NO_LIMIT) v = 0;
     fclose(f);
     return v;
 }

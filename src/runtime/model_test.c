@@ -205,7 +205,7 @@ static void the_id_is_the_alias_else_the_name_else_the_file(void **state) {
     sk_model_free(m);
     /* The same model whose name key is called something else. */
     assert_true(gg_model_path("stories260K-f32.gguf", file, sizeof file) && gg_read(file, &b));
-    char *key = memmem(b.data, b.len, "general.name", 12);
+    char *key = !b.data ? NULL : memmem(b.data, b.len, "general.name", 12);
     if (key) memcpy(key, "general.nome", 12);
     assert_true(gg_write(path, b.data, b.len));
     sk_buf_free(&b);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* 63 is the last row count before the tiled flash-attention path; 60 is a multiple of every candidate but 8. */
-enum { MAX_ROWS = 60, PROBE_TOKENS = 66, PROBE_DECODES = 2, TENANT_TOKENS = 40, MAX_MULTIPLE = 8 };
+enum { MAX_ROWS = 60, SHORT_TOKENS = 30, PROBE_TOKENS = 66, PROBE_DECODES = 2, TENANT_TOKENS = 20, MAX_MULTIPLE = 8 };
 #define NO_ROW UINT32_MAX
 
 /* ---- padded decoding ---- */
@@ -106,6 +106,7 @@ typedef struct variant {
     bool tenant;  /* other tokens lie in the pool first, so the lane's cells are elsewhere */
     bool company; /* and share the batches */
     bool odd;     /* a first piece that is no multiple of the class */
+    uint32_t n;   /* tokens of the prompt */
 } variant;
 
 enum { ODD_PIECE = 17 };
@@ -124,9 +125,9 @@ static int run_variant(probe *p, const variant *v, float *rows, sk_err *e) {
     }
     uint32_t first = v->odd ? ODD_PIECE : 0;
     if (rc == SKIPPY_OK && first) rc = feed(p, p->tokens, first, v->chunk, v->company, unused, e);
-    if (rc == SKIPPY_OK) rc = feed(p, p->tokens + first, PROBE_TOKENS - first, v->chunk, v->company, rows, e);
+    if (rc == SKIPPY_OK) rc = feed(p, p->tokens + first, v->n - first, v->chunk, v->company, rows, e);
     for (int i = 0; rc == SKIPPY_OK && i < PROBE_DECODES; i++)
-        rc = feed(p, p->tokens + PROBE_TOKENS + i, 1, 1, v->company, rows + (size_t)(i + 1) * p->n_vocab, e);
+        rc = feed(p, p->tokens + v->n + i, 1, 1, v->company, rows + (size_t)(i + 1) * p->n_vocab, e);
     sk_context_seq_clear(p->c, p->lane);
     sk_context_seq_clear(p->c, p->tenant);
     return rc;
@@ -143,17 +144,25 @@ static int compare_variant(probe *p, const variant *v, const float *reference, f
     return rc;
 }
 
+/* Compares variants of a prompt with its computation in the largest chunks. */
+static int compare_all(probe *p, uint32_t n, const variant *v, size_t n_variants, float *reference, float *got,
+                       sk_err *e) {
+    const variant largest = {.chunk = p->rc.max_rows, .n = n};
+    int rc = run_variant(p, &largest, reference, e);
+    for (size_t i = 0; rc == SKIPPY_OK && i < n_variants; i++) rc = compare_variant(p, &v[i], reference, got, e);
+    return rc;
+}
+
+/* A short prompt first: on a large model most of the probe's time would go into multiples that fail. */
 static int try_multiple(probe *p, float *reference, float *got, sk_err *e) {
-    const uint32_t m = p->rc.multiple;
-    const variant first = {.chunk = p->rc.max_rows};
-    const variant same[] = {
-        {.chunk = m, .tenant = true}, {.chunk = 32}, {.chunk = 16, .tenant = true, .company = true}};
-    int rc = run_variant(p, &first, reference, e);
-    for (size_t i = 0; rc == SKIPPY_OK && i < sizeof same / sizeof *same; i++)
-        rc = compare_variant(p, &same[i], reference, got, e);
+    const variant brief[] = {{.chunk = p->rc.multiple, .tenant = true, .n = SHORT_TOKENS},
+                             {.chunk = 16, .tenant = true, .company = true, .n = SHORT_TOKENS}};
+    const variant full[] = {{.chunk = 32, .n = PROBE_TOKENS}};
+    const variant odd[] = {{.chunk = p->rc.max_rows, .odd = true, .n = SHORT_TOKENS}};
+    int rc = compare_all(p, SHORT_TOKENS, brief, 2, reference, got, e);
+    if (rc == SKIPPY_OK) rc = compare_all(p, PROBE_TOKENS, full, 1, reference, got, e);
     if (rc) return rc;
-    const variant odd = {.chunk = p->rc.max_rows, .odd = true};
-    rc = compare_variant(p, &odd, reference, got, e);
+    rc = compare_all(p, SHORT_TOKENS, odd, 1, reference, got, e);
     if (rc != SKIPPY_E_UNSUPPORTED || !sk_context_get_info(p->c)->recurrent) return rc;
     p->rc.aligned = true;
     return SKIPPY_OK;

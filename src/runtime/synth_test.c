@@ -595,7 +595,7 @@ static size_t add_family_tests(struct CMUnitTest *tests) {
         for (size_t t = 0; t < 2; t++, n++) {
             snprintf(names[n], sizeof names[n], "%s: %s", each[t].name, sk_synth_family_get(i)->name);
             tests[n] = (struct CMUnitTest){.name = names[n], .test_func = each[t].run};
-            tests[n].initial_state = (void *)(uintptr_t)sk_synth_family_get(i);
+            tests[n].initial_state = (void *)sk_synth_family_get(i);
         }
     }
     return n;

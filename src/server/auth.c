@@ -88,6 +88,13 @@ int sk_auth_add(sk_auth *a, const char *list, sk_err *e) {
     }
 }
 
+/* Says where a refused key stands, but never the key. */
+static void name_line(const char *path, size_t line, sk_err *e) {
+    char why[sizeof e->text];
+    snprintf(why, sizeof why, "%s", e->text);
+    sk_err_set(e, SKIPPY_E_INVALID, "line %zu of the API key file '%s': %s", line, path, why);
+}
+
 int sk_auth_add_file(sk_auth *a, const char *path, sk_err *e) {
     FILE *f = fopen(path, "re");
     if (!f) {
@@ -95,16 +102,18 @@ int sk_auth_add_file(sk_auth *a, const char *path, sk_err *e) {
         return sk_err_set(e, code, "cannot open the API key file '%s': %s", path, strerror(errno));
     }
     char *line = NULL;
-    size_t cap = 0, keys = 0;
+    size_t cap = 0, keys = 0, lines = 0;
     ssize_t n = 0;
     int rc = SKIPPY_OK;
     while (rc == SKIPPY_OK && (n = getline(&line, &cap, f)) >= 0) {
         size_t len = (size_t)n;
+        lines++;
         const char *key = trim(line, &len);
         if (len == 0 || key[0] == '#') continue;
         rc = add_key(a, key, len, e);
         keys++;
     }
+    if (rc == SKIPPY_E_INVALID) name_line(path, lines, e);
     if (rc == SKIPPY_OK && ferror(f))
         rc = sk_err_set(e, SKIPPY_E_IO, "cannot read the API key file '%s'", path);
     else if (rc == SKIPPY_OK && keys == 0)

@@ -92,7 +92,10 @@ static void key_files_without_keys_or_that_are_missing_are_told_in_words(void **
     sk_auth *a = sk_auth_create();
     assert_int_equal(add_file_with(a, "# nothing\n\n", &e), SKIPPY_E_INVALID);
     assert_non_null(strstr(e.text, "no key"));
-    assert_int_equal(add_file_with(a, "two words\n", &e), SKIPPY_E_INVALID);
+    assert_int_equal(add_file_with(a, "# a comment\n\ntwo words\n", &e), SKIPPY_E_INVALID);
+    assert_non_null(strstr(e.text, "line 3 of the API key file"));
+    assert_non_null(strstr(e.text, "holds a blank"));
+    assert_null(strstr(e.text, "two words")); /* a key does not belong in a log */
     assert_int_equal(sk_auth_add_file(a, "there-is-no-such-file", &e), SKIPPY_E_NOT_FOUND);
     assert_non_null(strstr(e.text, "there-is-no-such-file"));
     assert_int_equal(sk_auth_add_file(a, ".", &e), SKIPPY_E_IO);
