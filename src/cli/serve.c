@@ -24,9 +24,9 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 static _Atomic(sk_server *) running;
 static atomic_uint signals;
 
+/* First signal: running answers may end. Second: they are told to. Third: the process ends, whatever the engine is busy with. */
 static void on_signal(int sig) {
-    (void)sig;
-    atomic_fetch_add(&signals, 1);
+    if (atomic_fetch_add(&signals, 1) >= 2) _exit(128 + sig);
     sk_server *s = atomic_load(&running);
     if (s) sk_server_stop(s);
 }

@@ -67,7 +67,7 @@ static const sk_arg_def defs[] = {
     {ARG_MODEL, "-m --model", "FILE", NULL, "the GGUF to serve (needed)"},
     {ARG_ALIAS, "-a --alias", "NAME", NULL, "model id that clients see (default: the model's name)"},
     {ARG_CTX, "-c --ctx-size", "N", NULL,
-     "tokens of context, shared by all lanes (default: the model's, at most 4096;\n0: the model's)"},
+     "tokens of context, shared by all lanes (default: the model's, at most 16384,\nand what a quarter of the free memory holds; 0: the model's)"},
     {ARG_PARALLEL, "-np --parallel", "N", NULL, "lanes: requests that run at the same time (default: 4)"},
     {ARG_THREADS, "-t --threads", "N", NULL, "threads for generation (default: cores)"},
     {ARG_THREADS_BATCH, "-tb --threads-batch", "N", NULL, "threads for prompts (default: as --threads)"},

@@ -19,6 +19,7 @@ typedef struct start {
     uint64_t entry;
     uint64_t terminal; /* logits of the whole prompt */
     size_t common;
+    bool failed;        /* a restore was tried and did not work */
 } start;
 
 static size_t common_prefix(const int32_t *a, size_t na, const int32_t *b, size_t nb) {
@@ -202,6 +203,7 @@ static sk_lane *restore(sk_engine *en, start *s) {
         sk_context_seq_clear(en->ctx, l->id);
         s->source = SK_SRC_NONE;
         s->length = 0;
+        s->failed = true;
     }
     return l;
 }
@@ -210,9 +212,11 @@ static const char *miss_reason(const sk_engine *en, const sk_job *j, const start
     if (en->params.cache_off) return "cache-off";
     if (!en->reuse.enabled) return "family-disabled";
     if (j->no_cache) return "request-opt-out";
+    if (s->failed) return "restore-failed";
     if (s->common == 0) return en->reuse.n_entries ? "no-common-prefix" : "cold";
     if (s->common < en->reuse.min_tokens) return "too-short";
-    return en->reuse.exact ? "boundary-not-recorded" : "restore-failed";
+    /* attention-only state serves every length, so only the logits of this beginning are left */
+    return en->reuse.exact ? "boundary-not-recorded" : "evicted";
 }
 
 static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
@@ -254,6 +258,13 @@ static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const start 
     add_split(l, j->n_prompt); /* its terminal logits make an exact repeat of it a hit whatever the alignment */
 }
 
+/* cache_n is llama-server's count: there at least the last token is always evaluated. */
+static void set_cached(sk_gen_stats *g, size_t length) {
+    g->cache.tokens = length;
+    g->cache_n = length < g->n_prompt ? length : g->n_prompt - 1;
+    g->prompt_n = g->n_prompt - g->cache_n;
+}
+
 static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
     l->job = j;
     l->out_row = -1;
@@ -261,14 +272,17 @@ static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
     l->last_use = en->clock;
     l->state = SK_LANE_PREFILL;
     plan_splits(en, l, j, s);
-    if (j->started) return; /* resumed after it had been put back: its numbers stand */
-    j->t_admit = sk_now_ns();
     sk_gen_stats *g = &j->stats;
+    if (j->started) {
+        /* resumed after it had been put back: what has to be computed again was not cached after all */
+        if (s->length < g->cache.tokens) set_cached(g, s->length);
+        return;
+    }
+    j->t_admit = sk_now_ns();
     g->lane = l->id;
     g->queue_ms = (double)(j->t_admit - j->t_submit) / 1e6;
-    g->cache = (sk_cache_result){.source = s->source, .tokens = s->length, .waited = j->waited};
-    g->cache_n = s->length < j->n_prompt ? s->length : j->n_prompt - 1;
-    g->prompt_n = j->n_prompt - g->cache_n;
+    g->cache = (sk_cache_result){.source = s->source, .waited = j->waited};
+    set_cached(g, s->length);
     g->cache.terminal_logits = s->length == j->n_prompt;
     sk_hist_add(&en->st.queue_ms, g->queue_ms);
     count_lookup(en, j, s);

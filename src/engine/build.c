@@ -12,7 +12,8 @@
 
 enum {
     DEFAULT_LANES = 4,
-    DEFAULT_CTX = 4096,
+    DEFAULT_CTX = 16384, /* a coding agent's prompt; less when its KV cache would take over a quarter of the free memory */
+    SMALLEST_CTX = 2048,
     DEFAULT_BATCH = 512,
     DENSE_SEQS =
         32, /* snapshots of attention state cost only bookkeeping, but every id costs a row of logits in llama.cpp */
@@ -133,12 +134,22 @@ static int check_memory(const sk_engine *en, uint32_t n_seqs, sk_err *e) {
                       state ? " or --cache-seqs" : "");
 }
 
-static int make_context(sk_engine *en, sk_err *e) {
+/* Nobody chose the context: halve it until its KV cache takes at most a quarter of the free memory. */
+static void fit_default_context(sk_engine *en) {
+    sk_host_memory memory;
+    sk_host_memory_read("", &memory);
+    while (memory.available && en->params.n_ctx > SMALLEST_CTX && en->cost.cell * en->params.n_ctx > memory.available / 4)
+        en->params.n_ctx /= 2;
+}
+
+static int make_context(sk_engine *en, bool default_ctx, sk_err *e) {
     sk_engine_params *p = &en->params;
     sk_context_params cp = context_params(p);
     sk_runtime_devices(en->device, sizeof en->device);
     int rc = sk_context_probe_cost(en->model, &cp, &en->cost, e);
     if (rc) return rc;
+    if (default_ctx) fit_default_context(en);
+    cp.n_ctx = p->n_ctx;
     uint32_t cache_seqs = derive_seqs(p, &en->policy, en->cost.state, sk_model_get_info(en->model)->n_swa);
     en->first_scratch = p->n_lanes;
     en->n_scratch = sk_engine_bit(en) ? SK_ROW_CLASS_SCRATCH : 0;
@@ -268,7 +279,7 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
     if (sk_engine_bit(en) || full_window_is_free(&en->params, sk_model_get_info(m)->n_swa)) en->params.swa_full = true;
     int rc = check_params(&en->params, e);
     if (rc == SKIPPY_OK) rc = decide_family(en);
-    if (rc == SKIPPY_OK) rc = make_context(en, e);
+    if (rc == SKIPPY_OK) rc = make_context(en, p->n_ctx == 0, e);
     if (rc == SKIPPY_OK) rc = probe_rows(en, e);
     if (rc == SKIPPY_OK) rc = make_identity(en, e);
     if (rc == SKIPPY_OK) rc = make_tables(en, e);

@@ -15,7 +15,7 @@
 static int check_length(const sk_engine *en, const sk_gen_request *r, sk_err *e) {
     size_t need = r->n_tokens + (r->n_predict == 0 ? 0 : 1);
     if (need > en->facts.n_ctx)
-        return sk_err_set(e, SKIPPY_E_TOO_LARGE, "the prompt has %zu tokens, but the context holds %u", r->n_tokens,
+        return sk_err_set(e, SKIPPY_E_TOO_LARGE, "the prompt has %zu tokens, but the context holds %u (the server's -c)", r->n_tokens,
                           en->facts.n_ctx);
     return SKIPPY_OK;
 }
