@@ -11,11 +11,12 @@
 
 /* ---- calls from other threads ---- */
 
-/* Prompt and first answer token must fit; n_predict 0 needs no room for an answer. */
+/* Prompt and first answer token must fit, in bit mode beside the dummy rows; n_predict 0 needs no room for an answer. */
 static int check_length(const sk_engine *en, const sk_gen_request *r, sk_err *e) {
-    size_t need = r->n_tokens + (r->n_predict == 0 ? 0 : 1);
+    size_t need = r->n_tokens + (r->n_predict == 0 ? 0 : 1) + (sk_engine_bit(en) ? en->rows.multiple - 1 : 0);
     if (need > en->facts.n_ctx)
-        return sk_err_set(e, SKIPPY_E_TOO_LARGE, "the prompt has %zu tokens, but the context holds %u (the server's -c)", r->n_tokens,
+        return sk_err_set(e, SKIPPY_E_TOO_LARGE,
+                          "the prompt has %zu tokens, but the context holds %u (the server's -c)", r->n_tokens,
                           en->facts.n_ctx);
     return SKIPPY_OK;
 }

@@ -91,6 +91,7 @@ struct sk_chat_format {
     std::string generation_prompt;
     common_chat_parser_params parser;
     bool continued = false;
+    bool single_call = false; // the client wants one call, and not every grammar of llama.cpp can say so
     std::vector<std::string> trigger_texts, preserved, stops;
     std::vector<int> trigger_types;
     std::vector<const char *> trigger_view, preserved_view, stop_view;
@@ -302,6 +303,7 @@ format_ptr make_format(const common_chat_params &p, const common_chat_templates_
     if (!f->grammar.empty() && !p.grammar_lazy &&
         !start_behind_prompt(p, in.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED, f->grammar))
         return format_ptr(nullptr, sk_chat_format_release);
+    f->single_call = !in.parallel_tool_calls;
     f->continued = in.continue_final_message != COMMON_CHAT_CONTINUATION_NONE;
     f->parser = common_chat_parser_params(p);
     f->parser.reasoning_format = in.reasoning_format;
@@ -588,6 +590,7 @@ struct sk_chat_parser {
     std::vector<std::string> ids, sent_arguments;
     std::vector<bool> started;
     std::vector<sk_chat_call> calls;
+    bool cut = false; // further calls were dropped
     sk_chat_message view = {};
 };
 
@@ -599,6 +602,10 @@ bool try_read(sk_chat_parser &p, bool partial) {
         if (partial && m.empty() && !p.message.empty()) return true;
         p.message = std::move(m);
         p.read = p.text.size();
+        if (p.format->single_call && p.message.tool_calls.size() > 1) {
+            p.message.tool_calls.resize(1);
+            p.cut = true;
+        }
         return true;
     } catch (const std::bad_alloc &) {
         throw;
@@ -682,6 +689,7 @@ void refresh_view(sk_chat_parser &p) {
     p.view.reasoning_len = p.message.reasoning_content.size() - reasoning;
     p.view.calls = p.calls.data();
     p.view.n_calls = p.calls.size();
+    p.view.cut = p.cut;
 }
 
 } // namespace

@@ -99,6 +99,7 @@ typedef struct sk_chat_message {
     size_t reasoning_len;
     const sk_chat_call *calls;
     size_t n_calls;
+    bool cut; /* the client asked for one call; what the model wrote after it was dropped */
 } sk_chat_message;
 enum sk_chat_delta_kind {
     SK_CHAT_CONTENT = 0,

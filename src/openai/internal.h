@@ -94,6 +94,9 @@ void sk_write_tokens(const int32_t *tokens, size_t n, sk_buf *out);
 /* An SSE message around JSON: what stands between begin and end. */
 void sk_sse_begin(sk_buf *out);
 void sk_sse_end(sk_buf *out);
+/* Ends a chunk of /v1/chat/completions or /v1/completions from behind the choice's logprobs on, and its SSE event.
+ * finish: why the choice ended, NULL while it goes on; ev: the event that the chunk is about, NULL for none. */
+void sk_write_chunk_end(const sk_api_call *c, const sk_job *j, const sk_gen_event *ev, const char *finish, sk_buf *out);
 /* True when every byte belongs to a whole UTF-8 sequence. */
 bool sk_utf8_valid(const char *s, size_t len);
 /* "stop" or "length". */

@@ -10,6 +10,7 @@ static bool has_calls(const sk_job *j) {
 
 static const char *chat_finish(const sk_job *j) {
     bool ended = j->finish == SK_FINISH_STOP || j->finish == SK_FINISH_WORD;
+    if (has_calls(j) && sk_chat_parser_message(j->parser)->cut) ended = true;
     return ended && has_calls(j) ? "tool_calls" : sk_finish_reason(j->finish);
 }
 
@@ -33,17 +34,7 @@ static void chunk_end(const sk_api_call *c, const sk_job *j, const sk_gen_event 
     } else {
         sk_buf_str(out, "null");
     }
-    if (finish)
-        sk_buf_printf(out, ",\"finish_reason\":\"%s\"}]", finish);
-    else
-        sk_buf_str(out, ",\"finish_reason\":null}]");
-    if (c->request.include_usage) sk_buf_str(out, ",\"usage\":null");
-    if (finish || (c->request.timings_per_token && ev)) {
-        sk_buf_str(out, ",\"timings\":");
-        sk_write_timings(j, out);
-    }
-    sk_buf_str(out, "}");
-    sk_sse_end(out);
+    sk_write_chunk_end(c, j, ev, finish, out);
 }
 
 static void open_stream(sk_api_call *c, sk_job *j, sk_buf *out) {

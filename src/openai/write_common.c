@@ -88,6 +88,21 @@ void sk_sse_end(sk_buf *out) {
     sk_buf_add(out, "\n\n", 2);
 }
 
+void sk_write_chunk_end(const sk_api_call *c, const sk_job *j, const sk_gen_event *ev, const char *finish,
+                        sk_buf *out) {
+    if (finish)
+        sk_buf_printf(out, ",\"finish_reason\":\"%s\"}]", finish);
+    else
+        sk_buf_str(out, ",\"finish_reason\":null}]");
+    if (c->request.include_usage) sk_buf_str(out, ",\"usage\":null");
+    if (finish || (c->request.timings_per_token && ev)) {
+        sk_buf_str(out, ",\"timings\":");
+        sk_write_timings(j, out);
+    }
+    sk_buf_str(out, "}");
+    sk_sse_end(out);
+}
+
 bool sk_utf8_valid(const char *s, size_t len) {
     json_t *v = json_stringn(s, len);
     json_decref(v);

@@ -23,17 +23,7 @@ static void write_chunk(sk_api_call *c, sk_job *j, const char *text, size_t len,
     else
         sk_buf_str(out, "null");
     free(r);
-    if (finish)
-        sk_buf_printf(out, ",\"finish_reason\":\"%s\"}]", finish);
-    else
-        sk_buf_str(out, ",\"finish_reason\":null}]");
-    if (c->request.include_usage) sk_buf_str(out, ",\"usage\":null");
-    if (finish || (c->request.timings_per_token && ev)) {
-        sk_buf_str(out, ",\"timings\":");
-        sk_write_timings(j, out);
-    }
-    sk_buf_str(out, "}");
-    sk_sse_end(out);
+    sk_write_chunk_end(c, j, ev, finish, out);
 }
 
 static void open_stream(sk_api_call *c, sk_job *j, sk_buf *out) {

@@ -84,6 +84,7 @@ test('a forced tool call is valid and names the tool', async () => {
     model, messages: hello, tools: [weather, clock], tool_choice: forced, max_tokens: 200, temperature: 0, reasoning_effort: 'none',
     parallel_tool_calls: false, // random weights would make call after call
   });
+  assert.equal(answer.choices[0].message.tool_calls.length, 1);
   const call = answer.choices[0].message.tool_calls[0];
   assert.equal(answer.choices[0].finish_reason, 'tool_calls');
   assert.equal(call.type, 'function');
