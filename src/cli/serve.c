@@ -24,7 +24,8 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 static _Atomic(sk_server *) running;
 static atomic_uint signals;
 
-/* First signal: running answers may end. Second: they are told to. Third: the process ends, whatever the engine is busy with. */
+/* First signal: running answers may end. Second: they are told to. Third: the process ends, whatever the engine is busy
+ * with. */
 static void on_signal(int sig) {
     if (atomic_fetch_add(&signals, 1) >= 2) _exit(128 + sig);
     sk_server *s = atomic_load(&running);

@@ -19,7 +19,7 @@ typedef struct start {
     uint64_t entry;
     uint64_t terminal; /* logits of the whole prompt */
     size_t common;
-    bool failed;        /* a restore was tried and did not work */
+    bool failed; /* a restore was tried and did not work */
 } start;
 
 static size_t common_prefix(const int32_t *a, size_t na, const int32_t *b, size_t nb) {

@@ -12,7 +12,8 @@
 
 enum {
     DEFAULT_LANES = 4,
-    DEFAULT_CTX = 16384, /* a coding agent's prompt; less when its KV cache would take over a quarter of the free memory */
+    DEFAULT_CTX =
+        16384, /* a coding agent's prompt; less when its KV cache would take over a quarter of the free memory */
     SMALLEST_CTX = 2048,
     DEFAULT_BATCH = 512,
     DENSE_SEQS =
@@ -138,7 +139,8 @@ static int check_memory(const sk_engine *en, uint32_t n_seqs, sk_err *e) {
 static void fit_default_context(sk_engine *en) {
     sk_host_memory memory;
     sk_host_memory_read("", &memory);
-    while (memory.available && en->params.n_ctx > SMALLEST_CTX && en->cost.cell * en->params.n_ctx > memory.available / 4)
+    while (memory.available && en->params.n_ctx > SMALLEST_CTX &&
+           en->cost.cell * en->params.n_ctx > memory.available / 4)
         en->params.n_ctx /= 2;
 }
 

@@ -11,7 +11,8 @@
 
 /* ---- calls from other threads ---- */
 
-/* Prompt and first answer token must fit, in bit mode beside the dummy rows; n_predict 0 needs no room for an answer. */
+/* Prompt and first answer token must fit, in bit mode beside the dummy rows; n_predict 0 needs no room for an answer.
+ */
 static int check_length(const sk_engine *en, const sk_gen_request *r, sk_err *e) {
     size_t need = r->n_tokens + (r->n_predict == 0 ? 0 : 1) + (sk_engine_bit(en) ? en->rows.multiple - 1 : 0);
     if (need > en->facts.n_ctx)

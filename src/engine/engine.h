@@ -18,11 +18,11 @@ typedef struct sk_engine sk_engine;
 enum sk_exact_mode { SK_EXACT_STATE = 0, SK_EXACT_BIT = 1 };
 
 typedef struct sk_engine_params {
-    uint32_t n_ctx;                     /* cells of the context, shared by all lanes; 0 = min(model's, 16384), halved until
-                                         * its KV cache takes at most a quarter of the free memory */
-    uint32_t n_lanes;                   /* requests that run at the same time (-np); 0 = 4 */
-    uint32_t n_batch;                   /* largest prefill chunk in tokens; 0 = 512 */
-    uint32_t n_ubatch;                  /* 0 = 512 */
+    uint32_t n_ctx;    /* cells of the context, shared by all lanes; 0 = min(model's, 16384), halved until
+                        * its KV cache takes at most a quarter of the free memory */
+    uint32_t n_lanes;  /* requests that run at the same time (-np); 0 = 4 */
+    uint32_t n_batch;  /* largest prefill chunk in tokens; 0 = 512 */
+    uint32_t n_ubatch; /* 0 = 512 */
     int32_t n_threads, n_threads_batch; /* 0 = cores */
     int flash_attn;                     /* -1 auto, 0 off, 1 on */
     char type_k[16], type_v[16];        /* ggml names; "" = f16 */
