@@ -1,5 +1,5 @@
-/* Bit-exact mode: every answer, log-probabilities included, is the same without a cache, with a cold and a warm cache, and
- * whatever other clients do. This is the oracle for restore, scheduling and eviction. */
+/* Bit-exact mode: every answer, log-probabilities included, is the same without a cache, with a cold and a warm cache,
+ * and whatever other clients do. This is the oracle for restore, scheduling and eviction. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,8 @@ static uint32_t next(uint32_t *x) {
 
 static void make_plans(const sk_model *m, uint32_t seed, plan *p, size_t n) {
     static int32_t docs[DOCS][DOC_TOKENS];
-    for (uint32_t d = 0; d < DOCS; d++) fixture_tokens(m, 1000 + d / 2, docs[d], DOC_TOKENS); /* pairs share a beginning */
+    for (uint32_t d = 0; d < DOCS; d++)
+        fixture_tokens(m, 1000 + d / 2, docs[d], DOC_TOKENS); /* pairs share a beginning */
     for (uint32_t d = 1; d < DOCS; d += 2) fixture_tokens(m, 2000 + d, docs[d] + 100, DOC_TOKENS - 100);
     for (size_t i = 0; i < n; i++) {
         const int32_t *doc = docs[next(&seed) % DOCS];
@@ -71,11 +72,12 @@ static void run_reference(const sk_model *m, const plan *p, fixture_run *out) {
 
 static void compare(const fixture_run *want, const fixture_run *got, uint32_t seed, size_t i) {
     size_t n = got->n_tokens;
-    if (got->code == SKIPPY_OK && n != want->n_tokens) fail_msg("seed %u request %zu: %zu tokens, not %zu", seed, i, n, want->n_tokens);
+    if (got->code == SKIPPY_OK && n != want->n_tokens)
+        fail_msg("seed %u request %zu: %zu tokens, not %zu", seed, i, n, want->n_tokens);
     if (memcmp(got->tokens, want->tokens, n * sizeof *got->tokens) != 0 ||
         memcmp(got->logprob, want->logprob, n * sizeof *got->logprob) != 0)
-        fail_msg("seed %u request %zu: the answer differs from the one without a cache (%zu tokens were restored)", seed, i,
-                 got->stats.cache.tokens);
+        fail_msg("seed %u request %zu: the answer differs from the one without a cache (%zu tokens were restored)",
+                 seed, i, got->stats.cache.tokens);
 }
 
 static uint32_t test_seed(void) {
@@ -108,9 +110,10 @@ static void answers_do_not_depend_on_the_cache(void **state) {
     sk_engine_get_stats(en, &s);
     assert_true(s.hits > REQUESTS);
     assert_int_equal(s.restore_faults, 0);
-    printf("%s: seed %u, %llu hits of %llu, %llu relocations, %llu preemptions, %llu pad rows of %llu\n", (const char *)*state, seed,
-           (unsigned long long)s.hits, (unsigned long long)s.lookups, (unsigned long long)s.relocations,
-           (unsigned long long)s.preemptions, (unsigned long long)s.pad_rows, (unsigned long long)s.rows);
+    printf("%s: seed %u, %llu hits of %llu, %llu relocations, %llu preemptions, %llu pad rows of %llu\n",
+           (const char *)*state, seed, (unsigned long long)s.hits, (unsigned long long)s.lookups,
+           (unsigned long long)s.relocations, (unsigned long long)s.preemptions, (unsigned long long)s.pad_rows,
+           (unsigned long long)s.rows);
     for (size_t i = 0; i < REQUESTS; i++) fixture_release(&want[i]);
     sk_engine_stop(en);
     sk_model_free(m);
@@ -129,7 +132,8 @@ static void bit_mode_without_flash_attention_is_refused(void **state) {
     sk_model_free(m);
 }
 
-#define MODEL_TEST(test, family) {#test " " family, test, NULL, NULL, (void *)(uintptr_t)family}
+#define MODEL_TEST(test, family)                                                                                       \
+    { #test " " family, test, NULL, NULL, (void *)(family) }
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -155,7 +155,7 @@ int main(void) {
 #define FAMILY(name)                                                                                                   \
     {                                                                                                                  \
         "reuse_drifts_no_more_than_two_cold_runs " name, reuse_drifts_no_more_than_two_cold_runs, NULL, NULL,          \
-            (void *)(uintptr_t)name                                                                                    \
+            (void *)(name)                                                                                             \
     }
     const struct CMUnitTest tests[] = {
         FAMILY("llama"),

@@ -328,7 +328,7 @@ int main(int argc, char **argv) {
 #define LOAD(name, i)                                                                                                  \
     {                                                                                                                  \
         "sixteen_clients_in_a_pool_that_is_too_small " name, sixteen_clients_in_a_pool_that_is_too_small, NULL, NULL,  \
-            (void *)(uintptr_t)&loads[i]                                                                               \
+            (void *)&loads[i]                                                                                          \
     }
     const struct CMUnitTest tests[] = {
         LOAD("llama", 0),
@@ -338,7 +338,7 @@ int main(int argc, char **argv) {
         LOAD("mamba2", 4),
         LOAD("llama, bit mode", 5),
         {"erasing_while_requests_run_loses_no_request", erasing_while_requests_run_loses_no_request, NULL, NULL,
-         (void *)(uintptr_t)&loads[0]},
+         (void *)&loads[0]},
         cmocka_unit_test(answers_that_outgrow_the_pool_are_resumed),
     };
     return cmocka_run_group_tests_name("engine under stress", tests, NULL, NULL);

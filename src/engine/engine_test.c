@@ -1,4 +1,5 @@
-/* What a request sees, for each kind of memory. Every test runs on tiny generated models and skips, with the reason, without them. */
+/* What a request sees, for each kind of memory. Every test runs on tiny generated models and skips, with the reason,
+ * without them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +20,8 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"llama", false, true}, {"gemma3", true, true}, {"falcon-h1", true, true}, {"qwen3next", true, true}, {"lfm2", true, true},
-    {"mamba2", true, false}, {"rwkv7", true, false},
+    {"llama", false, true}, {"gemma3", true, true},  {"falcon-h1", true, true}, {"qwen3next", true, true},
+    {"lfm2", true, true},   {"mamba2", true, false}, {"rwkv7", true, false},
 };
 
 static sk_model *model_of(const kind *k) {
@@ -215,7 +216,8 @@ static void tenants_and_namespaces_do_not_share(void **state) {
     const struct {
         const char *tenant, *ns;
         size_t hit;
-    } step[] = {{"a", NULL, 0}, {"b", NULL, 0}, {"a", "x", 0}, {NULL, NULL, 0}, {"a", NULL, N}, {"b", NULL, N}, {"a", "x", N}};
+    } step[] = {{"a", NULL, 0}, {"b", NULL, 0}, {"a", "x", 0}, {NULL, NULL, 0},
+                {"a", NULL, N}, {"b", NULL, N}, {"a", "x", N}};
     for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
         fixture_run r;
         fixture_prepare(&r, t, N, 1);
@@ -238,11 +240,14 @@ static void tenants_and_namespaces_do_not_share(void **state) {
     sk_model_free(m);
 }
 
-#define FOR_EACH_KIND(test)                                                                                                  \
-    {#test " llama", test, NULL, NULL, (void *)&kinds[0]}, {#test " gemma3", test, NULL, NULL, (void *)&kinds[1]},            \
-        {#test " falcon-h1", test, NULL, NULL, (void *)&kinds[2]}, {#test " qwen3next", test, NULL, NULL, (void *)&kinds[3]}, \
-        {#test " lfm2", test, NULL, NULL, (void *)&kinds[4]}, {#test " mamba2", test, NULL, NULL, (void *)&kinds[5]},         \
-        {#test " rwkv7", test, NULL, NULL, (void *)&kinds[6]}
+#define FOR_EACH_KIND(test)                                                                                            \
+    {#test " llama", test, NULL, NULL, (void *)&kinds[0]}, {#test " gemma3", test, NULL, NULL, (void *)&kinds[1]},     \
+        {#test " falcon-h1", test, NULL, NULL, (void *)&kinds[2]},                                                     \
+        {#test " qwen3next", test, NULL, NULL, (void *)&kinds[3]},                                                     \
+        {#test " lfm2", test, NULL, NULL, (void *)&kinds[4]}, {#test " mamba2", test, NULL, NULL, (void *)&kinds[5]},  \
+    {                                                                                                                  \
+#test " rwkv7", test, NULL, NULL, (void *)&kinds[6]                                                            \
+    }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
