@@ -698,6 +698,13 @@ int sk_chat_create(const void *native_model, const char *template_source, sk_cha
     sk_native_guard_install(call_guarded);
     *out = nullptr;
     common_log_set_verbosity_thold(0); // its findings reach people through our errors, in words
+    // A name such as "llama3" would render every conversation as that word.
+    if (template_source && *template_source && !strchr(template_source, '{'))
+        return sk_err_set(
+            e, SKIPPY_E_INVALID,
+            "the chat template '%.40s' is not a Jinja template (names of built-in templates are not known "
+            "here; give the template's text, or its file with --chat-template-file)",
+            template_source);
     return guarded(e, SKIPPY_E_INVALID, [&] {
         auto model = static_cast<const llama_model *>(native_model);
         auto chat = std::make_unique<sk_chat>();

@@ -442,6 +442,8 @@ static void what_cannot_be_used_is_refused_in_words(void **state) {
     sk_err e = {0};
     assert_int_equal(sk_chat_create(NULL, "{{ unclosed", &chat, &e), SKIPPY_E_INVALID);
     assert_non_null(strstr(e.text, "template"));
+    assert_int_equal(sk_chat_create(NULL, "llama3", &chat, &e), SKIPPY_E_INVALID);
+    assert_non_null(strstr(e.text, "'llama3' is not a Jinja template"));
     assert_int_equal(sk_chat_create(NULL, "{% if %}", &chat, &e), SKIPPY_E_INVALID);
     assert_null(chat);
     assert_true(strlen(e.text) > 0);
