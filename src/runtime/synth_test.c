@@ -128,8 +128,8 @@ static void assert_text(const char *piece, int n) {
 /* Greedy text of 32 tokens: at least 8 different ones, none of which ends the generation or has no text. */
 static void check_greedy(struct llama_context *ctx, const struct llama_vocab *vocab) {
     int n_vocab = llama_vocab_n_tokens(vocab), distinct = 0;
-    llama_token prompt[] = {65, 300, 400, 500}, seen[32];
-    char piece[128];
+    llama_token prompt[] = {65, 300, 400, 500}, seen[32] = {0};
+    char piece[128] = {0};
     assert_int_equal(llama_decode(ctx, llama_batch_get_one(prompt, 4)), 0);
     for (int step = 0; step < 32; step++) {
         const float *row = llama_get_logits_ith(ctx, -1);
