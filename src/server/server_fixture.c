@@ -1,6 +1,7 @@
 #include "server/server_fixture.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ void fixture_start(server_fixture *f, const sk_server_params *p, const char *key
     sk_server_params params = *p;
     sk_err e;
     memset(f, 0, sizeof *f);
+    signal(SIGPIPE, SIG_IGN); /* as `skippy serve` does: a client that has left is an error of write */
     fake_engine_reset();
     sk_log_set_level(SK_LOG_ERROR);
     f->auth = sk_auth_create();
