@@ -36,7 +36,8 @@ typedef struct sk_server_params {
 /* Fills the limits with their defaults, the rest with zero. */
 void sk_server_defaults(sk_server_params *p);
 
-/* Starts to listen. The program must ignore SIGPIPE: a client that has left is an error of write here. Errors: SKIPPY_E_NOMEM, SKIPPY_E_IO (listen_fd is closed in any case). */
+/* Starts to listen. The program must ignore SIGPIPE: a client that has left is an error of write here. Errors:
+ * SKIPPY_E_NOMEM, SKIPPY_E_IO (listen_fd is closed in any case). */
 int sk_server_create(const sk_server_params *p, sk_server **out, sk_err *e);
 /* Serves on the calling thread until it is stopped. */
 void sk_server_run(sk_server *s);
