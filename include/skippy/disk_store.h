@@ -1,0 +1,97 @@
+/* Disk tier: payloads in append-only segments with a checksummed manifest journal, which survive a restart and a crash.
+ * Format, byte for byte: docs/formats/disk-store.md.
+ *
+ * CAVEATS, read first:
+ *  - Experimental: this interface may change in any version.
+ *  - One process owns a store (a lock on its folder); a second open of the same store fails with SKIPPY_E_BUSY. Stores
+ *    of different names share one directory and its byte limit: folders DIR/<name>/.
+ *  - Thread-safe, with ONE writer thread (put, drop, erase, compact, close) and any number of readers (lease, read,
+ *    release, stats). No reader ever waits for a write or a sync of the writer.
+ *  - An entry is visible after its blocks and its journal record are on disk (fdatasync). A crash loses at most entries
+ *    whose put had not returned; what was interrupted is removed at the next open.
+ *  - Nothing read is trusted: every length is checked before use, every record carries a checksum, every block is
+ *    verified against its digest before its bytes are handed out. A bad block quarantines the entries that refer to it.
+ *  - The directory must be on a local file system. Folders are made with mode 0700, files with 0600.
+ *  - After a write fails (ENOSPC, EIO, read-only) the store goes on serving what it has and refuses puts with
+ *    SKIPPY_E_IO; it tries again after retry_ms. */
+#ifndef SKIPPY_DISK_STORE_H
+#define SKIPPY_DISK_STORE_H
+
+#include "skippy/allocator.h"
+#include "skippy/payload.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of the format. A store of another version is not read and not changed: SKIPPY_E_UNSUPPORTED. Older versions
+ * that can still be read are listed in the format's document. */
+#define SKIPPY_DISK_VERSION 1
+
+typedef struct skippy_disk_store skippy_disk_store;
+
+typedef struct skippy_disk_params {
+    const char *dir;        /* absolute or relative; created when missing (its parent must exist) */
+    const char *name;       /* folder of this store: 1-64 characters of [0-9A-Za-z._-], not beginning with '.' */
+    uint64_t max_bytes;     /* over the whole directory: own entries are evicted so that the sum fits, and stores that
+                             * nobody owns go first, least recently used store first; 0 = no limit */
+    uint64_t segment_bytes; /* a segment is closed when it reaches this size; 0 = 64 MiB */
+    uint32_t retry_ms;      /* 0 = 10 s */
+    skippy_dropped_fn on_drop;
+    void *ud;
+} skippy_disk_params;
+
+/* Called for each entry that open finds, in no particular order, on the opening thread. The view is valid during the
+ * call. Returns false to stop the scan (the open then fails with SKIPPY_E_CANCELLED). */
+typedef bool (*skippy_disk_found)(void *ud, uint64_t id, const skippy_manifest *m);
+
+/* Words for people about the last failure of this thread's call: "which file, what, why". detail may be NULL. */
+typedef struct skippy_disk_detail {
+    char text[512];
+} skippy_disk_detail;
+
+/* Opens or creates a store, repairs what a crash left, and reports every entry. Block bytes are not read: a bad block
+ * is found when it is used (or by skippy_disk_verify). progress may be NULL: bytes of the journal read, of all. Errors:
+ * SKIPPY_E_INVALID (name), SKIPPY_E_BUSY (another process owns it), SKIPPY_E_UNSUPPORTED (other version), SKIPPY_E_IO,
+ * SKIPPY_E_NOMEM, SKIPPY_E_CANCELLED. A damaged journal is not an error: what cannot be proven is dropped. */
+SKIPPY_API int skippy_disk_open(const skippy_allocator *alloc, const skippy_disk_params *p, skippy_disk_found found,
+                                skippy_progress_fn progress, void *ud, skippy_disk_store **out,
+                                skippy_disk_detail *detail);
+/* Opens for reading only, without a lock and without changing anything: for inspection of a store that may be in use.
+ * put, drop, erase and compact then fail with SKIPPY_E_UNSUPPORTED. */
+SKIPPY_API int skippy_disk_open_readonly(const skippy_allocator *alloc, const char *dir, const char *name,
+                                         skippy_disk_found found, void *ud, skippy_disk_store **out,
+                                         skippy_disk_detail *detail);
+/* Writes recency, syncs, unlocks. No lease may be open. s may be NULL. */
+SKIPPY_API void skippy_disk_close(skippy_disk_store *s);
+
+/* Stores an entry durably, evicting and compacting as needed. Same contract as skippy_ram_put; also SKIPPY_E_IO. */
+SKIPPY_API int skippy_disk_put(skippy_disk_store *s, const skippy_manifest *m, skippy_block_source source, void *ud,
+                               uint64_t *id, skippy_disk_detail *detail);
+SKIPPY_API int skippy_disk_lease(skippy_disk_store *s, uint64_t id, const skippy_manifest **m);
+SKIPPY_API int skippy_disk_release(skippy_disk_store *s, uint64_t id);
+/* Reads a block into buf and verifies it. SKIPPY_E_CORRUPT: as skippy_ram_read (the journal drops the entries at the
+ * writer's next call). Errors: SKIPPY_E_NOT_FOUND, SKIPPY_E_IO. */
+SKIPPY_API int skippy_disk_read(skippy_disk_store *s, const skippy_block_ref *block, void *buf);
+SKIPPY_API bool skippy_disk_has(skippy_disk_store *s, const skippy_block_ref *block);
+SKIPPY_API int skippy_disk_drop(skippy_disk_store *s, uint64_t id, enum skippy_drop_reason reason);
+/* Drops what the filter means and rewrites the segments that held its blocks, so that the bytes are gone from the files
+ * when the call returns (a block that another entry still uses stays). *n_erased says how many entries. */
+SKIPPY_API int skippy_disk_erase(skippy_disk_store *s, const skippy_erase_filter *f, size_t *n_erased,
+                                 skippy_disk_detail *detail);
+/* Housekeeping when there is nothing else to do: compacts the segment with most dead bytes, rewrites a journal that is
+ * mostly dead, writes recency. *more tells whether another call would find work. */
+SKIPPY_API int skippy_disk_compact(skippy_disk_store *s, bool *more, skippy_disk_detail *detail);
+/* Reads and verifies every block. Entries with bad blocks: counted, and quarantined unless read-only. */
+SKIPPY_API int skippy_disk_verify(skippy_disk_store *s, skippy_progress_fn progress, void *ud, uint64_t *bad_blocks,
+                                  uint64_t *bad_entries);
+SKIPPY_API void skippy_disk_get_stats(skippy_disk_store *s, skippy_store_stats *out);
+
+/* Names of the stores in a directory. Calls visit for each, returns its first non-zero result. Errors: SKIPPY_E_IO. */
+typedef int (*skippy_disk_visit)(void *ud, const char *name, uint64_t bytes, bool owned);
+SKIPPY_API int skippy_disk_list(const char *dir, skippy_disk_visit visit, void *ud);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,78 @@
+/* Reads libllama's sequence blobs (v0.4.0) without libllama: pure functions over untrusted bytes.
+ *
+ * Little endian. header: u32 magic, i32 sequence id; then, by memory kind, KV and RS sections (docs/formats/state.md).
+ * A blob does not say which sections it has, so the parser tries {12-byte position extension no/yes} x {V yes/no} x
+ * {recurrent layers} and takes the one combination that consumes every byte; a known layout is then held against
+ * every later blob.
+ *
+ * Thread-safe: no state. Every count and length is checked before use; time is linear in the blob's length, memory in
+ * the number of layers and cells that the blob really holds. */
+#ifndef SKIPPY_RUNTIME_STATE_CODEC_H
+#define SKIPPY_RUNTIME_STATE_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "skippy/identity.h"
+
+enum { SK_STATE_MAX_SECTIONS = 3, SK_STATE_MAX_RUNS = 4096 };
+
+enum sk_state_section_kind { SK_SECTION_KV = 1, SK_SECTION_RS = 2 };
+
+/* Rows of one tensor: for KV n_cells rows of row_bytes (or, transposed, n_embd_v x n_cells elements); for RS one row.
+ */
+typedef struct sk_state_run {
+    uint8_t what; /* 'K', 'V', 'R', 'S' */
+    bool transposed;
+    int32_t type;                     /* ggml type */
+    uint64_t row_bytes;               /* of one cell; transposed: element bytes x n_embd_v */
+    uint32_t element_bytes, n_embd_v; /* transposed V only */
+    size_t offset;                    /* of the payload in the blob */
+    size_t bytes;                     /* payload bytes */
+} sk_state_run;
+
+typedef struct sk_state_section {
+    uint8_t kind;
+    bool ext; /* cells carry the 12-byte extension (M-RoPE) */
+    uint32_t n_cells, n_layer /* as written */;
+    size_t offset, bytes;            /* the whole section */
+    size_t cells_offset, cell_bytes; /* metadata of the first cell, bytes of each */
+    size_t first_run, n_runs;
+} sk_state_section;
+
+typedef struct sk_state_parse {
+    int32_t seq_id;
+    sk_state_section section[SK_STATE_MAX_SECTIONS];
+    size_t n_sections;
+    sk_state_run *runs; /* owned: sk_state_parse_free */
+    size_t n_runs;
+} sk_state_parse;
+
+/* What to expect: from the loaded model. */
+typedef struct sk_state_shape {
+    bool hybrid, recurrent, window; /* window: a second KV section for sliding-window layers */
+    bool partial;                   /* the blob was made with PARTIAL_ONLY */
+} sk_state_shape;
+
+/* Parses a whole blob. Errors: SKIPPY_E_CORRUPT with the reason in words (no combination, or more than one, consumes
+ * every byte), SKIPPY_E_NOMEM. */
+int sk_state_parse_blob(const uint8_t *blob, size_t len, const sk_state_shape *shape, sk_state_parse *out, sk_err *e);
+void sk_state_parse_free(sk_state_parse *p);
+
+/* Digest over everything that must be equal for two blobs of one model: section kinds, ext, layers, types, row bytes,
+ * transposition. Cell counts do not take part. */
+void sk_state_layout_digest(const sk_state_parse *p, skippy_key *out);
+
+/* Canonical form in place: sequence ids zeroed, cells of each KV section sorted by position together with their rows.
+ * Errors: SKIPPY_E_CORRUPT (two cells of one position, negative position), SKIPPY_E_NOMEM. */
+int sk_state_canonicalise(uint8_t *blob, size_t len, const sk_state_parse *p, sk_err *e);
+
+/* Do the cells of KV section `section` hold exactly the positions from .. to-1, each once, in order? */
+bool sk_state_positions_are(const uint8_t *blob, const sk_state_parse *p, size_t section, uint32_t from, uint32_t to);
+
+/* Offsets where blocks are cut: after each frame (metadata) and after each run. Returns how many (may exceed cap). */
+size_t sk_state_cuts(const sk_state_parse *p, size_t len, size_t *cuts, size_t cap);
+
+#endif
