@@ -48,7 +48,8 @@ typedef struct skippy_match {
         uint64_t id;
         uint8_t reach;
     } state[SKIPPY_TIER_COUNT];
-    uint64_t terminal_id; /* logits stored for exactly the whole query, any tier; 0 = none */
+    uint64_t terminal_id; /* logits stored for exactly the whole query, the newest of any tier; 0 = none */
+    uint64_t terminal[SKIPPY_TIER_COUNT]; /* the newest of each tier; 0 = none */
 } skippy_match;
 
 typedef struct skippy_index_stats {

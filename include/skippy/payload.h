@@ -26,6 +26,7 @@
 
 #include "skippy/error.h"
 #include "skippy/identity.h"
+#include "skippy/index.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -110,19 +111,22 @@ typedef struct skippy_erase_filter {
     size_t n_tokens;
 } skippy_erase_filter;
 
-/* Does the filter mean this entry? Pure. */
+/* Does the filter mean this entry? A name that is set never means an entry without one. Pure. */
 SKIPPY_API bool skippy_erase_matches(const skippy_erase_filter *f, const skippy_manifest *m);
 
-/* Sum of the lengths of all blocks of all parts. SKIPPY_E_INVALID when it overflows or a field is out of its range
- * (kinds, block sizes, from > to, to > n_tokens, no tokens): what every store checks before it accepts a manifest. */
+/* Sum of the lengths of all blocks of all parts (logical_bytes may be NULL). SKIPPY_E_INVALID when it overflows or a
+ * field is out of its range (kinds, reach, reason, a cost that is negative or not finite, block sizes, from > to,
+ * to > n_tokens, no tokens, no parts, a part without blocks): what every store checks before it accepts a manifest.
+ * Whether prefix_key belongs to ns and tokens is not checked: that costs a hash over the tokens. Pure. */
 SKIPPY_API int skippy_manifest_check(const skippy_manifest *m, uint64_t *logical_bytes);
 
 /* Digest and length of one block. Pure. Errors: SKIPPY_E_INVALID (0 or more than SKIPPY_BLOCK_MAX bytes). */
 SKIPPY_API int skippy_block_digest(const void *data, size_t bytes, skippy_block_ref *out);
 
-/* Cuts [0, bytes) into blocks: at each of the n_cuts ascending offsets (the last one equal to bytes; NULL and 0 = no
- * cuts), and at multiples of SKIPPY_BLOCK_MAX inside a span, and hashes each. Writes at most cap references, *n_out
- * says how many there are (SKIPPY_E_TOO_SMALL when cap was not enough: nothing was hashed). SKIPPY_E_INVALID (cuts). */
+/* Cuts [0, bytes) into blocks: at each of the n_cuts ascending offsets (all above 0, the last one equal to bytes; NULL
+ * and 0 = no cuts), and inside a span at multiples of SKIPPY_BLOCK_MAX from the span's own beginning, and hashes each.
+ * Writes at most cap references, *n_out says how many there are (SKIPPY_E_TOO_SMALL when cap was not enough: nothing
+ * was hashed; out NULL and cap 0 is a way to ask). No bytes are no blocks. SKIPPY_E_INVALID (cuts). Pure. */
 SKIPPY_API int skippy_blocks_cut(const void *data, size_t bytes, const size_t *cuts, size_t n_cuts,
                                  skippy_block_ref *out, size_t cap, size_t *n_out);
 

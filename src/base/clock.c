@@ -11,3 +11,9 @@ uint64_t sk_now_ns(void) {
 int64_t sk_wall_s(void) {
     return (int64_t)time(NULL);
 }
+
+uint64_t sk_unix_ms(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+}

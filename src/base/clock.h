@@ -6,6 +6,9 @@
 
 /* Monotonic time in nanoseconds: for durations and deadlines; jumps of the wall clock do not move it. */
 uint64_t sk_now_ns(void);
+
+/* Milliseconds since 1970, by the wall clock: for people and records, never for intervals. Thread-safe. */
+uint64_t sk_unix_ms(void);
 /* Wall clock, seconds since 1970 (UTC): for people and `created` fields only. */
 int64_t sk_wall_s(void);
 

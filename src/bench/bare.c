@@ -1,5 +1,7 @@
 #include "bench/bare.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,33 +72,95 @@ static json_t *to_json(const sk_sizes *s, const bare_prompts *p, const double *m
                      "prompts_digest", hex);
 }
 
-int sk_bare_run(const sk_bare_options *o, const sk_sizes *s, json_t **out, sk_err *e) {
+/* Model, prompts and a context that holds the prefix. */
+typedef struct session {
+    sk_model *model;
+    bare_prompts prompts;
+    sk_bare *bare;
+    size_t runs, n_new;
+} session;
+
+static void close_session(session *x) {
+    sk_bare_close(x->bare);
+    free(x->prompts.prefix);
+    free(x->prompts.suffixes);
+    sk_model_free(x->model);
+}
+
+static int open_session(session *x, const sk_bare_options *o, const sk_sizes *s, sk_err *e) {
     const sk_model_params mp = {.path = o->model, .n_gpu_layers = -1};
     const sk_bare_params bp = {
         .n_ctx = o->n_ctx, .n_batch = BATCH, .n_threads = o->n_threads, .flash_attn = o->flash_attn};
-    const size_t runs = SK_WARM_UPS + s->runs;
-    sk_model *m = NULL;
-    bare_prompts p = {0};
+    *x = (session){.runs = SK_WARM_UPS + s->runs, .n_new = s->new_tokens};
+    int rc = sk_model_load(&mp, &x->model, e);
+    if (rc == SKIPPY_OK) {
+        rc = make_prompts(x->model, s, x->runs, &x->prompts, e);
+    }
+    return rc == SKIPPY_OK
+               ? sk_bare_open(x->model, &bp, x->prompts.prefix, s->prefix_tokens, s->new_tokens, &x->bare, e)
+               : rc;
+}
+
+static int decode_run(session *x, size_t i, double *ms, sk_err *e) {
+    return sk_bare_next(x->bare, x->prompts.suffixes + i * x->n_new, ms, e);
+}
+
+int sk_bare_run(const sk_bare_options *o, const sk_sizes *s, json_t **out, sk_err *e) {
+    session x;
     sk_summary sum;
     *out = NULL;
-    double *ms = calloc(runs, sizeof *ms);
-    int rc = ms ? sk_model_load(&mp, &m, e) : sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu runs", runs);
-    if (rc == SKIPPY_OK) {
-        rc = make_prompts(m, s, runs, &p, e);
+    int rc = open_session(&x, o, s, e);
+    double *ms = rc == SKIPPY_OK ? calloc(x.runs, sizeof *ms) : NULL;
+    if (rc == SKIPPY_OK && !ms) {
+        rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu runs", x.runs);
     }
-    if (rc == SKIPPY_OK) {
-        rc = sk_bare_decode(m, &bp, p.prefix, s->prefix_tokens, p.suffixes, s->new_tokens, runs, ms, e);
+    for (size_t i = 0; rc == SKIPPY_OK && i < x.runs; i++) {
+        rc = decode_run(&x, i, &ms[i], e);
     }
     if (rc == SKIPPY_OK) {
         rc = sk_stats_summarize(ms + SK_WARM_UPS, s->runs, &sum);
     }
     if (rc == SKIPPY_OK) {
-        *out = to_json(s, &p, ms + SK_WARM_UPS, &sum);
+        *out = to_json(s, &x.prompts, ms + SK_WARM_UPS, &sum);
         rc = *out ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for the result");
     }
-    free(p.prefix);
-    free(p.suffixes);
     free(ms);
-    sk_model_free(m);
+    close_session(&x);
+    return rc;
+}
+
+/* One object on one line, at once. */
+static int say(FILE *out, json_t *object, sk_err *e) {
+    const bool ok = object && json_dumpf(object, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0 &&
+                    fputc('\n', out) != EOF && fflush(out) == 0;
+    json_decref(object);
+    return ok ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_IO, "cannot write an answer: %s", strerror(errno));
+}
+
+/* Waits for a line; false at the end of the input. */
+static bool asked(FILE *in) {
+    int c;
+    do {
+        c = fgetc(in);
+    } while (c != '\n' && c != EOF);
+    return c == '\n';
+}
+
+int sk_bare_paced(const sk_bare_options *o, const sk_sizes *s, FILE *in, FILE *out, sk_err *e) {
+    session x;
+    char hex[2 * SK_HASH_BYTES + 1];
+    int rc = open_session(&x, o, s, e);
+    if (rc == SKIPPY_OK) {
+        sk_hex(x.prompts.digest, SK_HASH_BYTES, hex);
+        rc = say(out, json_pack("{s:s, s:I}", "prompts_digest", hex, "runs", (json_int_t)x.runs), e);
+    }
+    for (size_t i = 0; rc == SKIPPY_OK && i < x.runs && asked(in); i++) {
+        double ms = 0.0;
+        rc = decode_run(&x, i, &ms, e);
+        if (rc == SKIPPY_OK) {
+            rc = say(out, json_pack("{s:f}", "ms", ms), e);
+        }
+    }
+    close_session(&x);
     return rc;
 }

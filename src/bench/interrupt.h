@@ -10,7 +10,10 @@
 void sk_interrupt_install(void);
 /* A signal asked us to stop. Thread-safe. */
 bool sk_interrupted(void);
-/* The process group that a signal must end too; 0 = none. */
+/* Process groups (at most SK_INTERRUPT_GROUPS at a time) that get SIGTERM with the signal, so that nobody waits for
+ * their answers. unwatch does nothing for a group that is not watched. */
+enum { SK_INTERRUPT_GROUPS = 4 };
 void sk_interrupt_watch(pid_t group);
+void sk_interrupt_unwatch(pid_t group);
 
 #endif

@@ -56,6 +56,12 @@ static void free_words(word_list *w) {
 }
 
 static void make_words(const sk_launch *l, uint16_t port, word_list *w) {
+    if (l->cache_home) {
+        char assignment[1200];
+        const int n = snprintf(assignment, sizeof assignment, "XDG_CACHE_HOME=%s", l->cache_home);
+        add_word(w, "env", strlen("env"));
+        add_word(w, assignment, (size_t)n < sizeof assignment ? (size_t)n : sizeof assignment - 1);
+    }
     add_word(w, l->program, strlen(l->program));
     if (l->subcommand) {
         add_word(w, l->subcommand, strlen(l->subcommand));
@@ -68,6 +74,7 @@ static void make_words(const sk_launch *l, uint16_t port, word_list *w) {
     add_number(w, "--port", port);
     add_split(w, l->flags[0]);
     add_split(w, l->flags[1]);
+    add_split(w, l->flags[2]);
 }
 
 static int died(const sk_launch *l, const sk_process *p, sk_err *e) {

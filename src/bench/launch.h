@@ -18,7 +18,8 @@ typedef struct sk_launch {
     uint32_t n_ctx; /* for all lanes together */
     int threads;
     size_t lanes;
-    const char *flags[2]; /* further words, separated by spaces; NULL = none */
+    const char *flags[3];   /* further words, separated by spaces; NULL = none */
+    const char *cache_home; /* XDG_CACHE_HOME of the server; NULL = as ours */
     int ready_timeout_ms;
 } sk_launch;
 

@@ -25,11 +25,11 @@ static void sleep_ms(long ms) {
 }
 
 /* In the child: only async-signal-safe calls. Reports errno through the pipe when the program cannot be run. */
-static _Noreturn void become(const char *const *argv, int out_fd, int err_fd, int report_fd, pid_t parent) {
+static _Noreturn void become(const char *const *argv, int in_fd, int out_fd, int err_fd, int report_fd, pid_t parent) {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (getppid() == parent && null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0 &&
+    signal(SIGPIPE, SIG_DFL); /* which the benchmark ignores */
+    if (getppid() == parent && dup2(in_fd, STDIN_FILENO) >= 0 && dup2(out_fd, STDOUT_FILENO) >= 0 &&
         dup2(err_fd, STDERR_FILENO) >= 0) {
         /* execvp does not write to the strings; its prototype predates const. */
         execvp(argv[0], (char *const *)(const void *)argv);
@@ -39,10 +39,10 @@ static _Noreturn void become(const char *const *argv, int out_fd, int err_fd, in
     _exit(n == (ssize_t)sizeof why ? 127 : 126);
 }
 
-static int open_log(const char *path, int flags, sk_err *e) {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+static int open_file(const char *path, int flags, sk_err *e) {
+    const int fd = open(path, O_CLOEXEC | flags, 0644);
     if (fd < 0) {
-        sk_err_set(e, SKIPPY_E_IO, "cannot write '%s': %s", path, strerror(errno));
+        sk_err_set(e, SKIPPY_E_IO, "cannot %s '%s': %s", flags & O_CREAT ? "write" : "read", path, strerror(errno));
     }
     return fd;
 }
@@ -63,53 +63,91 @@ static int await_exec(sk_process *p, int report_fd, const char *program, sk_err 
                       strerror(why));
 }
 
-int sk_process_start(sk_process *p, const char *const *argv, const char *out_path, const char *log_path, sk_err *e) {
+static void close_fd(int fd) {
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* Starts argv[0] on these descriptors, which stay the caller's. */
+static int spawn(sk_process *p, const char *const *argv, int in_fd, int out_fd, int err_fd, sk_err *e) {
     int report[2] = {-1, -1};
-    int rc = SKIPPY_OK;
-    *p = (sk_process){0};
-    if ((size_t)snprintf(p->log_path, sizeof p->log_path, "%s", log_path) >= sizeof p->log_path) {
-        return sk_err_set(e, SKIPPY_E_INVALID, "the path of the log file is too long");
-    }
-    const int err_fd = open_log(log_path, O_TRUNC, e);
-    const int out_fd = err_fd < 0 ? -1 : out_path ? open_log(out_path, O_TRUNC, e) : dup(err_fd);
-    if (err_fd < 0 || out_fd < 0) {
-        rc = SKIPPY_E_IO;
-        goto out;
-    }
     if (pipe2(report, O_CLOEXEC) != 0) {
-        rc = sk_err_set(e, SKIPPY_E_IO, "cannot open a pipe: %s", strerror(errno));
-        goto out;
+        return sk_err_set(e, SKIPPY_E_IO, "cannot open a pipe: %s", strerror(errno));
     }
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid == 0) {
-        become(argv, out_fd, err_fd, report[1], parent);
+        become(argv, in_fd, out_fd, err_fd, report[1], parent);
     }
+    close(report[1]);
+    int rc;
     if (pid < 0) {
         rc = sk_err_set(e, SKIPPY_E_IO, "cannot start a process: %s", strerror(errno));
-        goto out;
-    }
-    p->pid = pid;
-    setpgid(pid, pid); /* both sides set it, so that it holds whichever runs first */
-    sk_interrupt_watch(pid);
-    close(report[1]);
-    report[1] = -1;
-    rc = await_exec(p, report[0], argv[0], e);
-    if (rc != SKIPPY_OK) {
-        sk_interrupt_watch(0);
-    }
-out:
-    for (int i = 0; i < 2; i++) {
-        if (report[i] >= 0) {
-            close(report[i]);
+    } else {
+        p->pid = pid;
+        setpgid(pid, pid); /* both sides set it, so that it holds whichever runs first */
+        sk_interrupt_watch(pid);
+        rc = await_exec(p, report[0], argv[0], e);
+        if (rc != SKIPPY_OK) {
+            sk_interrupt_unwatch(pid);
         }
     }
-    if (out_fd >= 0) {
-        close(out_fd);
+    close(report[0]);
+    return rc;
+}
+
+/* Resets *p and opens its log, empty. */
+static int begin(sk_process *p, const char *log_path, int *err_fd, sk_err *e) {
+    *p = (sk_process){0};
+    *err_fd = -1;
+    if ((size_t)snprintf(p->log_path, sizeof p->log_path, "%s", log_path) >= sizeof p->log_path) {
+        return sk_err_set(e, SKIPPY_E_INVALID, "the path of the log file is too long");
     }
-    if (err_fd >= 0) {
-        close(err_fd);
+    *err_fd = open_file(log_path, O_WRONLY | O_CREAT | O_TRUNC, e);
+    return *err_fd < 0 ? SKIPPY_E_IO : SKIPPY_OK;
+}
+
+int sk_process_start(sk_process *p, const char *const *argv, const char *out_path, const char *log_path, sk_err *e) {
+    int err_fd;
+    int rc = begin(p, log_path, &err_fd, e);
+    if (rc != SKIPPY_OK) {
+        return rc;
     }
+    const int in_fd = open_file("/dev/null", O_RDONLY, e);
+    const int out_fd = out_path ? open_file(out_path, O_WRONLY | O_CREAT | O_TRUNC, e) : err_fd;
+    rc = in_fd < 0 || out_fd < 0 ? SKIPPY_E_IO : spawn(p, argv, in_fd, out_fd, err_fd, e);
+    close_fd(in_fd);
+    close_fd(out_path ? out_fd : -1);
+    close_fd(err_fd);
+    return rc;
+}
+
+int sk_process_start_piped(sk_process *p, const char *const *argv, const char *log_path, int *to_child, int *from_child,
+                           sk_err *e) {
+    int in[2] = {-1, -1};
+    int out[2] = {-1, -1};
+    int err_fd;
+    *to_child = *from_child = -1;
+    int rc = begin(p, log_path, &err_fd, e);
+    if (rc != SKIPPY_OK) {
+        return rc;
+    }
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) {
+        rc = sk_err_set(e, SKIPPY_E_IO, "cannot open a pipe: %s", strerror(errno));
+    } else {
+        rc = spawn(p, argv, in[0], out[1], err_fd, e);
+    }
+    if (rc == SKIPPY_OK) {
+        *to_child = in[1];
+        *from_child = out[0];
+        in[1] = out[0] = -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        close_fd(in[i]);
+        close_fd(out[i]);
+    }
+    close_fd(err_fd);
     return rc;
 }
 
@@ -122,8 +160,8 @@ bool sk_process_alive(sk_process *p, int *status) {
     if (r == 0 || (r < 0 && errno == EINTR)) {
         return true;
     }
+    sk_interrupt_unwatch(p->pid);
     p->pid = 0;
-    sk_interrupt_watch(0);
     if (status) {
         *status = st;
     }
@@ -154,8 +192,8 @@ bool sk_process_stop(sk_process *p, int grace_ms) {
         if (sk_now_ns() >= deadline) {
             kill(-p->pid, SIGKILL);
             waitpid(p->pid, NULL, 0);
+            sk_interrupt_unwatch(p->pid);
             p->pid = 0;
-            sk_interrupt_watch(0);
             return false;
         }
         sleep_ms(POLL_MS);
@@ -197,6 +235,15 @@ int sk_process_memory_read(const sk_process *p, sk_process_memory *out) {
     text[n] = '\0';
     sk_process_memory_parse(text, out);
     return SKIPPY_OK;
+}
+
+uint64_t sk_process_cpu_ns(const sk_process *p) {
+    clockid_t clock;
+    struct timespec t;
+    if (p->pid <= 0 || clock_getcpuclockid(p->pid, &clock) != 0 || clock_gettime(clock, &t) != 0) {
+        return 0;
+    }
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void sk_process_log_tail(const sk_process *p, size_t lines, sk_buf *out) {

@@ -1,4 +1,4 @@
-/* Child processes of the benchmark: one server at a time, its output in a file, its memory read from /proc.
+/* Child processes of the benchmark: their output in a file or a pipe, their memory read from /proc.
  * Not thread-safe. */
 #ifndef SKIPPY_BENCH_PROCESS_H
 #define SKIPPY_BENCH_PROCESS_H
@@ -26,6 +26,10 @@ typedef struct sk_process_memory {
  * out_path (NULL = the log as well), standard error to log_path. The child dies with this process.
  * Errors: SKIPPY_E_IO, SKIPPY_E_NOT_FOUND (no such program), SKIPPY_E_INVALID (path too long). */
 int sk_process_start(sk_process *p, const char *const *argv, const char *out_path, const char *log_path, sk_err *e);
+/* The same with standard input and output as pipes: what is written to *to_child is its input, its output is read from
+ * *from_child. The caller closes both. Same errors; both are -1 then. */
+int sk_process_start_piped(sk_process *p, const char *const *argv, const char *log_path, int *to_child, int *from_child,
+                           sk_err *e);
 /* False once the child has ended; *status (may be NULL) is then as waitpid gives it, and p->pid is 0. */
 bool sk_process_alive(sk_process *p, int *status);
 /* Waits for the end of the child, at most timeout_ms. Errors: SKIPPY_E_TIMEOUT, SKIPPY_E_CANCELLED. */
@@ -35,6 +39,8 @@ int sk_process_wait(sk_process *p, int timeout_ms, int *status, sk_err *e);
 bool sk_process_stop(sk_process *p, int grace_ms);
 /* Errors: SKIPPY_E_NOT_FOUND (ended). */
 int sk_process_memory_read(const sk_process *p, sk_process_memory *out);
+/* Processor time of all its threads, user and system, in nanoseconds; 0 when it has ended. */
+uint64_t sk_process_cpu_ns(const sk_process *p);
 /* Reads the text of a /proc/PID/status file. */
 void sk_process_memory_parse(const char *text, sk_process_memory *out);
 /* Appends the last `lines` lines of the log to out. */

@@ -52,6 +52,78 @@ static void output_goes_to_the_log_and_its_tail_can_be_read(void **state) {
     sk_buf_free(&tail);
 }
 
+static void a_piped_child_is_asked_and_answers(void **state) {
+    (void)state;
+    const char *argv[] = {"sh", "-c", "while read x; do echo \"got $x\"; done; echo end >&2", NULL};
+    sk_process p;
+    sk_buf tail = {0};
+    char answer[16] = "";
+    int to = -1, from = -1, status = -1;
+    assert_int_equal(sk_process_start_piped(&p, argv, log_path, &to, &from, NULL), SKIPPY_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(write(to, "7\n", 2), 2);
+        assert_int_equal(read(from, answer, sizeof answer), 6);
+        assert_memory_equal(answer, "got 7\n", 6);
+    }
+    close(to); /* the end of its input ends it */
+    assert_int_equal(sk_process_wait(&p, 10000, &status, NULL), SKIPPY_OK);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(read(from, answer, sizeof answer), 0);
+    close(from);
+    sk_process_log_tail(&p, 5, &tail);
+    assert_string_equal(tail.data, "end\n");
+    sk_buf_free(&tail);
+}
+
+static void a_piped_program_that_is_not_there_leaves_no_pipes(void **state) {
+    (void)state;
+    const char *argv[] = {"./no-such-program", NULL};
+    sk_process p;
+    int to = 5, from = 5;
+    assert_int_equal(sk_process_start_piped(&p, argv, log_path, &to, &from, NULL), SKIPPY_E_NOT_FOUND);
+    assert_int_equal(to, -1);
+    assert_int_equal(from, -1);
+    assert_int_equal(sk_process_start_piped(&p, argv, "no-such-directory/log", &to, &from, NULL), SKIPPY_E_IO);
+}
+
+static void processor_time_grows_while_a_child_works(void **state) {
+    (void)state;
+    const char *argv[] = {"sh", "-c", "read x; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo; read x", NULL};
+    sk_process p;
+    char c;
+    int to = -1, from = -1;
+    assert_int_equal(sk_process_start_piped(&p, argv, log_path, &to, &from, NULL), SKIPPY_OK);
+    const uint64_t before = sk_process_cpu_ns(&p);
+    assert_int_equal(write(to, "\n", 1), 1);
+    assert_int_equal(read(from, &c, 1), 1);
+    assert_true(sk_process_cpu_ns(&p) > before);
+    close(to);
+    close(from);
+    sk_process_stop(&p, 10000);
+    assert_int_equal(sk_process_cpu_ns(&p), 0); /* nobody is there */
+}
+
+static void a_server_gets_the_cache_directory_that_it_is_told(void **state) {
+    (void)state;
+    const sk_launch l = {.program = "no-such-program",
+                         .model = "m",
+                         .lanes = 1,
+                         .threads = 1,
+                         .n_ctx = 1,
+                         .flags = {"-a", "-b c", "-d"},
+                         .cache_home = "some where",
+                         .ready_timeout_ms = 10000};
+    sk_process p;
+    sk_buf command = {0};
+    sk_err e = {0};
+    uint16_t port = 0;
+    assert_int_equal(sk_launch_server(&l, log_path, &p, &port, &command, &e), SKIPPY_E_RUNTIME);
+    assert_ptr_equal(strstr(command.data, "env XDG_CACHE_HOME=some where no-such-program -m m -c 1"), command.data);
+    assert_non_null(strstr(command.data, " -a -b c -d"));
+    assert_non_null(strstr(e.text, "no-such-program"));
+    sk_buf_free(&command);
+}
+
 static void a_program_that_is_not_there_is_an_error_in_words(void **state) {
     (void)state;
     const char *argv[] = {"./no-such-program", NULL};
@@ -224,6 +296,10 @@ static void too_many_flags_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(output_goes_to_the_log_and_its_tail_can_be_read),
+        cmocka_unit_test(a_piped_child_is_asked_and_answers),
+        cmocka_unit_test(a_piped_program_that_is_not_there_leaves_no_pipes),
+        cmocka_unit_test(processor_time_grows_while_a_child_works),
+        cmocka_unit_test(a_server_gets_the_cache_directory_that_it_is_told),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error_in_words),
         cmocka_unit_test(a_log_that_cannot_be_written_is_an_error),
         cmocka_unit_test(stop_ends_the_whole_group),

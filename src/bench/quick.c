@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "bench/bitcost.h"
+#include "bench/floor.h"
 #include "bench/interrupt.h"
 #include "bench/launch.h"
 #include "bench/soak.h"
@@ -15,7 +17,6 @@
 
 enum {
     READY_TIMEOUT_MS = 600000,
-    BARE_TIMEOUT_MS = 600000,
     STOP_GRACE_MS = 10000,
     ONE_LANE_CONTEXT = 4096, /* what people run, where one lane alone would need less */
     CONTEXT_STEP = 256,
@@ -69,15 +70,21 @@ static bool selected(const sk_quick_options *o, const sk_scenario *sc) {
     return !sc->optional || o->chat;
 }
 
-static bool wants_bare(const sk_quick_options *o) {
-    return !o->only || listed(o->only, "bare") || listed(o->only, "prefix");
+/* Measurements that are no scenario: they run servers of their own. */
+static bool special(const char *name, size_t len) {
+    static const char *const names[] = {"floor", "bitcost", "soak"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int sk_quick_check(const sk_quick_options *o, sk_err *e) {
     for (const char *p = o->only ? o->only : ""; *p;) {
         const size_t len = strcspn(p, ",");
-        const bool special = (len == 4 && (memcmp(p, "soak", 4) == 0 || memcmp(p, "bare", 4) == 0));
-        if (!special && !sk_scenario_find(p, len)) {
+        if (!special(p, len) && !sk_scenario_find(p, len)) {
             return sk_err_set(e, SKIPPY_E_INVALID, "there is no scenario '%.*s'", (int)len, p);
         }
         p += len + (p[len] == ',');
@@ -291,41 +298,56 @@ static int run_scenario(session *s, const sk_scenario *sc, sk_err *e) {
     return save(s, e);
 }
 
-static void run_bare(session *s) {
+/* The lower bound of `prefix`, against llama-server with its defaults and against ours. */
+static int run_floor(session *s, sk_err *e) {
+    sk_report *r = s->report;
     const sk_sizes *z = &s->o->sizes;
+    const size_t variants[] = {0, r->n_variants - 1};
     const uint32_t n_ctx = sk_quick_context(s->o->lane_ctx, 1, z->prefix_tokens + z->new_tokens + SK_GATE_TOKENS + 1, 0,
-                                            (uint32_t)s->report->facts.n_ctx_train);
-    char out[1100], log_path[1100], ctx[16], threads[16], runs[24], prefix[24], fresh[24], seed[24];
-    const char *argv[] = {
-        s->o->skippy,      "bench", "bare",         "-m",  s->o->model, "-c", ctx,      "-t", threads, "--runs", runs,
-        "--prefix-tokens", prefix,  "--new-tokens", fresh, "--seed",    seed, "--json", NULL};
-    sk_process p = {0};
-    sk_err err = {0};
-    int status = 0;
-    snprintf(out, sizeof out, "%s/bare.json", s->o->out_dir);
-    snprintf(log_path, sizeof log_path, "%s/bare.log", s->o->out_dir);
-    snprintf(ctx, sizeof ctx, "%u", n_ctx);
-    snprintf(threads, sizeof threads, "%d", s->threads);
-    snprintf(runs, sizeof runs, "%zu", z->runs);
-    snprintf(prefix, sizeof prefix, "%zu", z->prefix_tokens);
-    snprintf(fresh, sizeof fresh, "%zu", z->new_tokens);
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)z->seed);
-    progress(s, "bare: decoding without a server");
-    int rc = sk_process_start(&p, argv, out, log_path, &err);
-    if (rc == SKIPPY_OK) {
-        rc = sk_process_wait(&p, BARE_TIMEOUT_MS, &status, &err);
-        sk_process_stop(&p, STOP_GRACE_MS);
-    }
-    if (rc == SKIPPY_OK && status == 0) {
-        s->report->bare = json_load_file(out, 0, NULL);
-    }
-    if (!s->report->bare) {
-        sk_buf tail = {0};
-        sk_process_log_tail(&p, 4, &tail);
-        progress(s, "bare: failed: %s", err.code ? err.text : tail.len ? tail.data : "no result");
-        sk_buf_free(&tail);
+                                            (uint32_t)r->facts.n_ctx_train);
+    r->floor = json_array();
+    for (size_t i = 0; i < 2 && !sk_interrupted(); i++) {
+        const sk_variant *v = &r->variants[variants[i]];
+        const sk_floor_options o = {.server = launch_for(s, v, 1, n_ctx),
+                                    .name = v->name,
+                                    .skippy = s->o->skippy,
+                                    .out_dir = s->o->out_dir,
+                                    .timeout_ms = s->o->timeout_s * 1000};
+        json_t *record = NULL;
+        sk_err err = {0};
+        progress(s, "floor: %s and a bare process in turn", v->name);
+        if (n_ctx == 0) {
+            sk_err_set(&err, SKIPPY_E_INVALID, "the context is too small for its prompts");
+        } else if (sk_floor_run(&o, z, &record, &err) == SKIPPY_OK) {
+            json_array_append_new(r->floor, record);
+            continue;
+        }
         s->failed = true;
+        progress(s, "floor: %s: failed: %s", v->name, err.text);
     }
+    return save(s, e);
+}
+
+static int run_bit_cost(session *s, sk_err *e) {
+    const sk_sizes *z = &s->o->sizes;
+    const sk_variant *ours = &s->report->variants[s->report->n_variants - 1];
+    const uint32_t n_ctx = sk_quick_context(s->o->lane_ctx, z->cost_lanes, z->cost_tokens + 2 * z->cost_predict + 2, 0,
+                                            (uint32_t)s->report->facts.n_ctx_train);
+    const sk_bitcost_options o = {.server = launch_for(s, ours, z->cost_lanes, n_ctx),
+                                  .out_dir = s->o->out_dir,
+                                  .timeout_ms = s->o->timeout_s * 1000};
+    sk_err err = {0};
+    progress(s, "bitcost: state mode and bit mode in turn");
+    if (n_ctx == 0) {
+        sk_err_set(&err, SKIPPY_E_INVALID, "the context is too small for its prompts");
+    } else {
+        sk_bitcost_run(&o, z, &s->report->bit_cost, &err);
+    }
+    if (err.code != SKIPPY_OK) {
+        s->failed = true;
+        progress(s, "bitcost: failed: %s", err.text);
+    }
+    return save(s, e);
 }
 
 static int run_soak(session *s, sk_err *e) {
@@ -376,8 +398,11 @@ static int run_all(session *s, sk_err *e) {
             rc = run_scenario(s, sk_scenario_at(i), e);
         }
     }
-    if (rc == SKIPPY_OK && wants_bare(s->o) && !sk_interrupted()) {
-        run_bare(s);
+    if (rc == SKIPPY_OK && (!s->o->only || listed(s->o->only, "floor")) && !sk_interrupted()) {
+        rc = run_floor(s, e);
+    }
+    if (rc == SKIPPY_OK && s->o->only && listed(s->o->only, "bitcost") && !sk_interrupted()) {
+        rc = run_bit_cost(s, e);
     }
     if (rc == SKIPPY_OK && s->o->soak && !sk_interrupted()) {
         rc = run_soak(s, e);

@@ -17,7 +17,8 @@ typedef struct sk_quick_options {
     const char *llama_server; /* program */
     const char *skippy;       /* program */
     const char *out_dir;      /* made when it does not exist */
-    const char *only; /* scenario names separated by commas, "soak" and "bare" among them; NULL = the usual ones */
+    const char
+        *only; /* scenario names separated by commas, "floor", "bitcost" and "soak" among them; NULL = the usual ones */
     const char *baseline_flags; /* replaces the tuned flag sets; NULL = the built-in ones */
     const char *skippy_flags;
     const char *both_flags;

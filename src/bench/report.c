@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bitcost.h"
+#include "bench/floor.h"
 #include "bench/row.h"
 
 void sk_report_free(sk_report *r) {
@@ -15,7 +17,8 @@ void sk_report_free(sk_report *r) {
     }
     free(r->results);
     free(r->soak);
-    json_decref(r->bare);
+    json_decref(r->floor);
+    json_decref(r->bit_cost);
     *r = (sk_report){0};
 }
 
@@ -101,19 +104,6 @@ static double median_of(const sk_result *res, size_t variant, const char *series
     return sum.p50;
 }
 
-/* The lower bound means something only for the prompts that the servers had. */
-static bool bare_had_same_prompts(const sk_report *r, const sk_result *prefix) {
-    const char *theirs = json_string_value(json_object_get(r->bare, "prompts_digest"));
-    char hex[2 * SK_HASH_BYTES + 1];
-    for (size_t v = 0; prefix && v < r->n_variants; v++) {
-        sk_hex(prefix->m[v].prompts_digest, SK_HASH_BYTES, hex);
-        if (prefix->ran[v] && prefix->m[v].error.code == SKIPPY_OK && (!theirs || strcmp(theirs, hex) != 0)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* For each server: how far two of its medians lie apart. */
 static void add_differences(const sk_report *r, sk_buf *out) {
     const sk_result *exact = find_result(r, "exact");
@@ -134,25 +124,16 @@ static void add_differences(const sk_report *r, sk_buf *out) {
     }
 }
 
-static void add_bare(const sk_report *r, sk_buf *out) {
-    const double bare = r->bare ? json_real_value(json_object_get(r->bare, "p50_ms")) : 0.0;
-    const sk_result *prefix = find_result(r, "prefix");
-    if (!(bare > 0.0)) {
-        return;
+static void add_floor(const sk_report *r, sk_buf *out) {
+    for (size_t i = 0; i < json_array_size(r->floor); i++) {
+        sk_floor_line(json_array_get(r->floor, i), r->sizes, out);
     }
-    sk_buf_printf(out, "- Bare `llama_decode` of the same new tokens: p50 %.2f ms, p95 %.2f ms", bare,
-                  json_real_value(json_object_get(r->bare, "p95_ms")));
-    if (!bare_had_same_prompts(r, prefix)) {
-        sk_buf_str(out, ". Its prompts differ from those of the servers: not comparable.\n");
-        return;
+}
+
+static void add_bit_cost(const sk_report *r, sk_buf *out) {
+    if (r->bit_cost) {
+        sk_bitcost_lines(r->bit_cost, r->sizes, out);
     }
-    for (size_t v = 0; v < r->n_variants; v++) {
-        const double ms = median_of(prefix, v, "prefix + new tokens");
-        if (ms > 0.0) {
-            sk_buf_printf(out, "; %s takes %.3f times as long", r->variants[v].name, ms / bare);
-        }
-    }
-    sk_buf_str(out, ".\n");
 }
 
 static void add_spread(const sk_report *r, sk_buf *out) {
@@ -265,7 +246,8 @@ int sk_report_markdown(const sk_report *r, sk_buf *out) {
         return rc;
     }
     add_section(r, "Differences", add_differences, out);
-    add_section(r, "Lower bound", add_bare, out);
+    add_section(r, "Lower bound: the same new tokens without a server, round by round", add_floor, out);
+    add_section(r, "Cost of bit mode", add_bit_cost, out);
     add_section(r, "Spread of the long scenarios", add_spread, out);
     add_section(r, "Memory", add_memory, out);
     add_section(r, "What failed", add_failures, out);

@@ -45,7 +45,8 @@ typedef struct sk_report {
     size_t n_variants;
     sk_result *results; /* owned array */
     size_t n_results;
-    json_t *bare; /* result of `bench bare`, NULL when it was not measured */
+    json_t *floor;    /* array of records of bench/floor.h, NULL when it was not measured */
+    json_t *bit_cost; /* record of bench/bitcost.h, NULL when it was not measured */
     sk_soak_point *soak;
     size_t n_soak;
     bool interrupted;

@@ -105,15 +105,16 @@ static json_t *facts_json(const sk_bench_facts *f) {
 }
 
 static json_t *sizes_json(const sk_sizes *s) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "seed",
-                     (json_int_t)s->seed, "runs", (json_int_t)s->runs, "long_runs", (json_int_t)s->long_runs,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+                     "seed", (json_int_t)s->seed, "runs", (json_int_t)s->runs, "long_runs", (json_int_t)s->long_runs,
                      "prefix_tokens", (json_int_t)s->prefix_tokens, "new_tokens", (json_int_t)s->new_tokens,
                      "chat_tokens", (json_int_t)s->chat_tokens, "turns", (json_int_t)s->turns, "turn_tokens",
                      (json_int_t)s->turn_tokens, "turn_predict", (json_int_t)s->turn_predict, "clients",
                      (json_int_t)s->clients, "system_tokens", (json_int_t)s->system_tokens, "tail_tokens",
                      (json_int_t)s->tail_tokens, "clients_predict", (json_int_t)s->clients_predict, "history_tokens",
                      (json_int_t)s->history_tokens, "edit_tokens", (json_int_t)s->edit_tokens, "edits",
-                     (json_int_t)s->edits);
+                     (json_int_t)s->edits, "cost_tokens", (json_int_t)s->cost_tokens, "cost_predict",
+                     (json_int_t)s->cost_predict, "cost_lanes", (json_int_t)s->cost_lanes);
 }
 
 static json_t *soak_json(const sk_report *r) {
@@ -130,7 +131,8 @@ json_t *sk_report_json(const sk_report *r) {
     for (size_t i = 0; i < r->n_results; i++) {
         json_array_append_new(results, result_json(r, &r->results[i]));
     }
-    return json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:O*, s:o}", "format", 1, "skippy_version", r->skippy_version,
-                     "interrupted", r->interrupted, "threads", r->threads, "facts", facts_json(&r->facts), "sizes",
-                     sizes_json(r->sizes), "results", results, "bare_decode", r->bare, "soak", soak_json(r));
+    return json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:O*, s:O*, s:o}", "format", 2, "skippy_version",
+                     r->skippy_version, "interrupted", r->interrupted, "threads", r->threads, "facts",
+                     facts_json(&r->facts), "sizes", sizes_json(r->sizes), "results", results, "floor", r->floor,
+                     "bit_cost", r->bit_cost, "soak", soak_json(r));
 }

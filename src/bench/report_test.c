@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "bench/floor.h"
 #include "bench/quick.h"
 #include "bench/report.h"
 #include "bench/row.h"
@@ -217,14 +218,19 @@ static void differences_and_lower_bound_are_written_out(void **state) {
     fixture f;
     sk_buf page = {0};
     const double health[] = {0.5, 0.5, 0.5};
-    char hex[2 * SK_HASH_BYTES + 1];
+    const sk_floor_round round = {.server_ms = 4.2, .bare_ms = 4.0, .cache_n = 128, .prompt_n = 16};
     fixture_make(&f, false);
     add(&f.r.results[0].m[2], "health", health, 3, 0, 0);
-    sk_hex(f.r.results[0].m[2].prompts_digest, SK_HASH_BYTES, hex);
-    f.r.bare = json_pack("{s:f, s:f, s:s}", "p50_ms", 4.0, "p95_ms", 5.0, "prompts_digest", hex);
+    f.r.floor = json_array();
+    json_array_append_new(f.r.floor, sk_floor_json("skippy", &round, 1));
     assert_int_equal(sk_report_markdown(&f.r, &page), SKIPPY_OK);
     assert_non_null(strstr(page.data, "- skippy: an exact repeat takes 1.50 ms more than its `/health` (0.50 ms).\n"));
-    assert_non_null(strstr(page.data, "- Bare `llama_decode` of the same new tokens: p50 4.00 ms, p95 5.00 ms.\n"));
+    assert_non_null(strstr(page.data, "p50 4.20 ms, bare `llama_decode` 4.00 ms: **1.050 times as long**"));
+    assert_null(strstr(page.data, "Cost of bit mode")); /* it was not measured */
+    json_t *root = sk_report_json(&f.r);
+    assert_int_equal(json_array_size(json_object_get(root, "floor")), 1);
+    assert_null(json_object_get(root, "bit_cost"));
+    json_decref(root);
     sk_buf_free(&page);
     fixture_free(&f);
 }
@@ -287,7 +293,7 @@ static void unknown_scenarios_are_refused_by_name(void **state) {
     sk_quick_options o = {.only = "exact,bar"};
     assert_int_equal(sk_quick_check(&o, &e), SKIPPY_E_INVALID);
     assert_string_equal(e.text, "there is no scenario 'bar'");
-    o.only = "exact,edit-chat,bare";
+    o.only = "exact,edit-chat,floor,bitcost";
     assert_int_equal(sk_quick_check(&o, &e), SKIPPY_OK);
     o.only = "soak";
     assert_int_equal(sk_quick_check(&o, &e), SKIPPY_E_INVALID);

@@ -73,7 +73,10 @@ void sk_sizes_default(sk_sizes *s) {
                     .clients_predict = 1,
                     .history_tokens = 600,
                     .edit_tokens = 20,
-                    .edits = 5};
+                    .edits = 5,
+                    .cost_tokens = 512,
+                    .cost_predict = 32,
+                    .cost_lanes = 4};
 }
 
 void sk_sizes_quick_check(sk_sizes *s) {
@@ -93,6 +96,9 @@ void sk_sizes_quick_check(sk_sizes *s) {
     s->history_tokens = 100;
     s->edit_tokens = 12;
     s->edits = 2;
+    s->cost_tokens = 64;
+    s->cost_predict = 8;
+    s->cost_lanes = 2;
 }
 
 uint64_t sk_sizes_seed(const sk_sizes *s, unsigned scenario, size_t repetition, size_t part) {

@@ -17,13 +17,14 @@
 typedef struct sk_sizes {
     uint64_t seed;
     size_t runs;                             /* measured requests of the short scenarios */
-    size_t long_runs;                        /* measured repetitions of agent and clients */
+    size_t long_runs;                        /* measured repetitions of agent and clients, rounds of bitcost */
     size_t prefix_tokens;                    /* exact, prefix */
     size_t new_tokens;                       /* prefix */
     size_t chat_tokens;                      /* alternation: each of the two chats */
     size_t turns, turn_tokens, turn_predict; /* agent */
     size_t clients, system_tokens, tail_tokens, clients_predict;
     size_t history_tokens, edit_tokens, edits;
+    size_t cost_tokens, cost_predict, cost_lanes; /* bitcost */
 } sk_sizes;
 
 typedef struct sk_run {
@@ -54,7 +55,8 @@ enum {
     SK_SCENARIO_AGENT = 4,
     SK_SCENARIO_CLIENTS = 5,
     SK_SCENARIO_EDIT = 6,
-    SK_SCENARIO_SOAK = 7
+    SK_SCENARIO_SOAK = 7,
+    SK_SCENARIO_BIT_COST = 8
 };
 
 /* Requests before the measured ones of a short scenario, so that the first decode of each batch shape is not measured.

@@ -47,7 +47,9 @@ int sk_stats_summarize(const double *values, size_t n, sk_summary *out) {
     out->n = n;
     out->min = sorted[0];
     out->max = sorted[n - 1];
+    out->p25 = sk_stats_rank(sorted, n, 25);
     out->p50 = sk_stats_median(sorted, n);
+    out->p75 = sk_stats_rank(sorted, n, 75);
     out->p95 = sk_stats_rank(sorted, n, 95);
     out->mean = sum / (double)n;
     out->spread = out->p50 > 0.0 ? (out->max - out->min) / out->p50 : 0.0;

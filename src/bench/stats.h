@@ -9,7 +9,7 @@
 /* All values have the unit of the input. n == 0: every value is 0. */
 typedef struct sk_summary {
     size_t n;
-    double min, p50, p95, max, mean;
+    double min, p25, p50, p75, p95, max, mean;
     double spread; /* (max - min) / p50, 0 when p50 is 0: how far single runs lie apart */
 } sk_summary;
 

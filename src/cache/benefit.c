@@ -1,10 +1,14 @@
 #include "skippy/benefit.h"
 
+/* A prefix that came back once is about twice as likely to come back as one that never did (docs/eviction.md). */
+static const double PROVEN = 2;
+
 double skippy_benefit_score(const skippy_benefit_input *in) {
-    double cost = in->cost_ms > 0 ? in->cost_ms : 0;
-    double bytes = in->exclusive_bytes > 1 ? in->exclusive_bytes : 1;
-    double age = in->period ? (double)in->age / (double)in->period : (double)in->age;
-    double chance = (1 + (double)in->hits) / (1 + age);
-    double score = chance * cost / bytes;
-    return score > 0 ? score : 0; /* NaN (0 x infinity) counts as worthless */
+    const double cost = in->cost_ms > 0 ? in->cost_ms : 0;
+    const double known = in->total_bytes > 0 ? in->total_bytes : in->exclusive_bytes;
+    const double bytes = known > 1 ? known : 1;
+    const double period = in->period ? (double)in->period : 1;
+    const double chance = (in->hits ? PROVEN : 1) / (1 + (double)in->age / period);
+    const double score = chance * (cost / bytes);
+    return score > 0 ? score : 0; /* NaN (infinity over infinity) counts as worthless */
 }

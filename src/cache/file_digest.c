@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/record.h"
 
 enum { CHUNK_BYTES = 2 << 20, CHECKED_BYTES = SK_DIGEST_RECORD_BYTES - SK_HASH_BYTES };
 static const char magic[8] = {'s', 'k', 'i', 'p', 'p', 'y', 'D', '1'};
@@ -39,16 +40,12 @@ static bool stamp_equal(const stamp *a, const stamp *b) {
 
 /* ---- records ---- */
 
-static void put_u64(uint8_t *out, uint64_t v) {
-    for (int i = 0; i < 8; i++) out[i] = (uint8_t)(v >> (8 * i));
-}
-
 static void record_encode(uint8_t out[SK_DIGEST_RECORD_BYTES], const stamp *s, const skippy_key *digest) {
     memcpy(out, magic, sizeof magic);
-    put_u64(out + 8, s->size);
-    put_u64(out + 16, s->mtime_ns);
-    put_u64(out + 24, s->ctime_ns);
-    put_u64(out + 32, s->inode);
+    sk_put_u64(out + 8, s->size);
+    sk_put_u64(out + 16, s->mtime_ns);
+    sk_put_u64(out + 24, s->ctime_ns);
+    sk_put_u64(out + 32, s->inode);
     memcpy(out + 40, s->path.bytes, sizeof s->path.bytes);
     memcpy(out + 72, digest->bytes, sizeof digest->bytes);
     sk_hash(out, CHECKED_BYTES, out + CHECKED_BYTES);
@@ -66,6 +63,20 @@ static bool record_decode(const uint8_t in[SK_DIGEST_RECORD_BYTES], const stamp 
     return true;
 }
 
+static bool record_load(const char *path, const stamp *s, skippy_key *digest) {
+    uint8_t bytes[SK_DIGEST_RECORD_BYTES];
+    return sk_record_load(path, bytes, sizeof bytes) && record_decode(bytes, s, digest);
+}
+
+/* Failure is silent by contract: the digest is right without a record. */
+static void record_save(const char *dir, const char *path, const stamp *s, const skippy_key *digest) {
+    uint8_t bytes[SK_DIGEST_RECORD_BYTES];
+    record_encode(bytes, s, digest);
+    (void)sk_record_save(dir, path, bytes, sizeof bytes);
+}
+
+/* ---- content ---- */
+
 /* Reads until `len` bytes or the end of the file; -1 on an error. */
 static ssize_t read_full(int fd, void *data, size_t len) {
     size_t done = 0;
@@ -78,84 +89,6 @@ static ssize_t read_full(int fd, void *data, size_t len) {
     }
     return (ssize_t)done;
 }
-
-static bool write_full(int fd, const void *data, size_t len) {
-    size_t done = 0;
-    while (done < len) {
-        ssize_t n = write(fd, (const char *)data + done, len - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        done += (size_t)n;
-    }
-    return true;
-}
-
-static bool record_path(char *out, size_t cap, const char *dir, const stamp *s) {
-    char hex[33];
-    sk_hex(s->path.bytes, 16, hex);
-    int n = snprintf(out, cap, "%s/%s.digest", dir, hex);
-    return n > 0 && (size_t)n < cap;
-}
-
-/* Only a record that nobody else can have written is believed: a forged one would name foreign weights. */
-static bool record_is_ours(int fd) {
-    struct stat st;
-    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0 &&
-           st.st_size == SK_DIGEST_RECORD_BYTES;
-}
-
-static bool record_load(const char *path, const stamp *s, skippy_key *digest) {
-    uint8_t bytes[SK_DIGEST_RECORD_BYTES];
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return false;
-    bool ok = record_is_ours(fd) && read_full(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes &&
-              record_decode(bytes, s, digest);
-    close(fd);
-    return ok;
-}
-
-/* Makes dir and its missing parents, private to this user. Failure shows when the record is written. */
-static void make_directories(const char *dir) {
-    char part[PATH_MAX];
-    size_t len = strlen(dir);
-    if (len >= sizeof part) return;
-    memcpy(part, dir, len + 1);
-    for (size_t i = 1; i <= len; i++) {
-        if (part[i] != '/' && part[i] != '\0') continue;
-        char keep = part[i];
-        part[i] = '\0';
-        (void)mkdir(part, 0700);
-        part[i] = keep;
-    }
-}
-
-static void sync_directory(const char *dir) {
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return;
-    (void)fsync(fd);
-    close(fd);
-}
-
-/* Write, sync, rename: a reader sees the old record or the new one, never a part. Failure is silent by contract: the
- * digest is right without a record. */
-static void record_save(const char *dir, const char *path, const stamp *s, const skippy_key *digest) {
-    uint8_t bytes[SK_DIGEST_RECORD_BYTES];
-    char temporary[PATH_MAX];
-    make_directories(dir);
-    int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    if (n < 0 || (size_t)n >= sizeof temporary) return;
-    int fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
-    if (fd < 0) return;
-    record_encode(bytes, s, digest);
-    bool ok = write_full(fd, bytes, sizeof bytes) && fsync(fd) == 0;
-    ok = close(fd) == 0 && ok;
-    if (ok && rename(temporary, path) == 0)
-        sync_directory(dir);
-    else
-        (void)unlink(temporary);
-}
-
-/* ---- content ---- */
 
 static int hash_content(int fd, uint64_t total, skippy_progress_fn progress, void *ud, skippy_key *out) {
     uint8_t *chunk = malloc(CHUNK_BYTES);
@@ -224,7 +157,7 @@ int sk_file_digest(const char *path, const char *cache_dir, uint64_t settle_ns, 
     char *canonical = cache_dir && *cache_dir ? realpath(path, NULL) : NULL;
     if (canonical) sk_hash(canonical, strlen(canonical), s.path.bytes);
     stamp_fill(&s, &st);
-    bool use_record = canonical && record_path(record, sizeof record, cache_dir, &s);
+    bool use_record = canonical && sk_record_path(record, sizeof record, cache_dir, s.path.bytes, ".digest");
     if (use_record && record_load(record, &s, out)) {
         if (from_cache) *from_cache = true;
         goto out;

@@ -130,6 +130,13 @@ static void offer(skippy_match *m, const sk_node *node, size_t reached, bool who
     }
 }
 
+/* The list begins with the newest. */
+static void offer_terminals(skippy_match *m, const sk_node *node) {
+    if (node->terminal) m->terminal_id = node->terminal->r.id;
+    for (const sk_rec *rec = node->terminal; rec; rec = rec->next)
+        if (!m->terminal[rec->r.tier]) m->terminal[rec->r.tier] = rec->r.id;
+}
+
 int skippy_index_match(const skippy_index *ix, const skippy_key *ns, const int32_t *tokens, size_t n_tokens,
                        size_t limit, skippy_match *out) {
     if (!ix || !ns || !out || (n_tokens && !tokens)) return SKIPPY_E_INVALID;
@@ -143,7 +150,7 @@ int skippy_index_match(const skippy_index *ix, const skippy_key *ns, const int32
         out->common += k;
         offer(out, node, out->common, whole, limit);
         if (!whole) break;
-        if (out->common == n_tokens && node->terminal) out->terminal_id = node->terminal->r.id;
+        if (out->common == n_tokens) offer_terminals(out, node);
     }
     return SKIPPY_OK;
 }

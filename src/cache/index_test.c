@@ -124,6 +124,20 @@ static void terminal_logits_match_only_the_whole_query(void **state) {
     assert_int_equal(look(ix, "123", 3).state[SKIPPY_TIER_RAM].id, 0);
 }
 
+static void terminals_are_reported_by_tier_the_newest_of_each(void **state) {
+    skippy_index *ix = *state;
+    for (uint64_t id = 1; id <= 4; id++) {
+        skippy_residency r = {
+            .id = id, .kind = SKIPPY_KIND_TERMINAL, .tier = id == 4 ? SKIPPY_TIER_DISK : SKIPPY_TIER_RAM};
+        assert_int_equal(add(ix, "123", r), SKIPPY_OK);
+    }
+    skippy_match m = look(ix, "123", 3);
+    assert_int_equal(m.terminal_id, 4);
+    assert_int_equal(m.terminal[SKIPPY_TIER_RESIDENT], 0);
+    assert_int_equal(m.terminal[SKIPPY_TIER_RAM], 3);
+    assert_int_equal(m.terminal[SKIPPY_TIER_DISK], 4);
+}
+
 static void namespaces_do_not_see_each_other(void **state) {
     skippy_index *ix = *state;
     const int32_t path[] = {1, 2, 3};
@@ -421,6 +435,7 @@ int main(void) {
         WITH_INDEX(state_that_ends_at_the_length_is_preferred),
         WITH_INDEX(tiers_are_reported_apart),
         WITH_INDEX(terminal_logits_match_only_the_whole_query),
+        WITH_INDEX(terminals_are_reported_by_tier_the_newest_of_each),
         WITH_INDEX(namespaces_do_not_see_each_other),
         WITH_INDEX(an_id_is_known_once),
         WITH_INDEX(removing_merges_what_inserting_split),

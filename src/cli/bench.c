@@ -12,6 +12,7 @@
 #include "bench/bare.h"
 #include "bench/interrupt.h"
 #include "bench/quick.h"
+#include "cli/bench_evict.h"
 
 #ifndef SKIPPY_VERSION
 #define SKIPPY_VERSION "unknown"
@@ -22,21 +23,24 @@ enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTE
 static const char HELP[] =
     "Usage: skippy bench quick -m MODEL.gguf [options]\n"
     "       skippy bench bare -m MODEL.gguf [options]\n"
+    "       skippy bench evict [--trace FILE.jsonl] [options]\n"
     "\n"
     "quick starts llama-server and skippy in turn, sends both the same requests over HTTP and compares the times.\n"
-    "bare times llama_decode of the new tokens of the 'prefix' scenario without a server: the lower bound.\n"
+    "bare times llama_decode of the new tokens of the 'prefix' scenario without a server.\n"
+    "evict compares eviction policies on traces, without a model; its options: skippy bench evict --help.\n"
     "\n"
     "  -m, --model FILE         the GGUF\n"
     "  -t, --threads N          threads of each server (default: cores)\n"
     "  -c, --ctx-size N         context of each lane (default: what the scenario needs, 4096 on one lane)\n"
     "  -o, --out DIR            where quick.json, quick.md and the servers' logs go (default: bench-quick)\n"
     "      --only A,B           only these: exact, prefix, alternation, agent, agent-chat, clients, clients-chat, edit,\n"
-    "                           edit-chat, bare, soak\n"
+    "                           edit-chat, floor (prefix against a bare llama_decode, in turn), bitcost (state\n"
+    "                           mode against bit mode, in turn), soak\n"
     "      --chat               also agent-chat and clients-chat\n"
     "      --runs N             measured requests of the short scenarios (default 20)\n"
-    "      --long-runs N        repetitions of agent and clients (default 3)\n"
-    "      --prefix-tokens N    exact, prefix: shared tokens (default 128)\n"
-    "      --new-tokens N       prefix: new tokens (default 16)\n"
+    "      --long-runs N        repetitions of agent and clients, rounds of bitcost (default 3)\n"
+    "      --prefix-tokens N    exact, prefix, floor: shared tokens (default 128)\n"
+    "      --new-tokens N       prefix, floor: new tokens (default 16)\n"
     "      --chat-tokens N      alternation: tokens of each chat (default 1000)\n"
     "      --turns N            agent: turns (default 12)\n"
     "      --turn-tokens N      agent: new tokens of each turn (default 60)\n"
@@ -48,6 +52,9 @@ static const char HELP[] =
     "      --history-tokens N   edit: tokens before the last message (default 600)\n"
     "      --edit-tokens N      edit: tokens of the last message (default 20)\n"
     "      --edits N            edit: edits of each conversation (default 5)\n"
+    "      --cost-tokens N      bitcost: tokens of a new prompt (default 512)\n"
+    "      --cost-predict N     bitcost: generated tokens (default 32)\n"
+    "      --cost-lanes N       bitcost: lanes that generate together (default 4)\n"
     "      --seed N             seed of the prompts (default 1)\n"
     "      --soak N             also N requests to skippy while its memory is recorded\n"
     "      --llama-server PATH  the baseline (default: llama-server beside this program, else in PATH)\n"
@@ -57,12 +64,15 @@ static const char HELP[] =
     "      --both-flags S       further flags of both servers\n"
     "      --timeout SECONDS    longest silence of a server (default 900)\n"
     "      --quick-check        tiny prompts, two runs: checks the benchmark itself, says nothing about speed\n"
+    "      --paced              bare: one decode for each line of standard input, one JSON line for each answer\n"
     "      --json               the result as JSON on standard output instead of the table\n"
     "  -h, --help               this text\n"
     "\n"
     "Examples:\n"
     "  skippy bench quick -m model.gguf -t 2 --out results\n"
     "  skippy bench quick -m model.gguf --only exact,edit-chat --runs 40\n"
+    "  skippy bench quick -m model.gguf --only floor --runs 40\n"
+    "  skippy bench quick -m model.gguf --only bitcost --long-runs 7\n"
     "  skippy bench quick -m model.gguf --only soak --soak 5000\n"
     "\n"
     "Exit codes: 0 done, 1 failed or incomplete, 2 wrong usage, 130 interrupted.\n";
@@ -80,6 +90,7 @@ enum option_id {
     OPT_TIMEOUT,
     OPT_QUICK_CHECK,
     OPT_JSON,
+    OPT_PACED,
     OPT_SEED,
     OPT_SIZE /* OPT_SIZE + index into SIZES */
 };
@@ -105,12 +116,15 @@ static const struct size_option {
     {"history-tokens", offsetof(sk_sizes, history_tokens), 40},
     {"edit-tokens", offsetof(sk_sizes, edit_tokens), 8},
     {"edits", offsetof(sk_sizes, edits), 1},
+    {"cost-tokens", offsetof(sk_sizes, cost_tokens), 16},
+    {"cost-predict", offsetof(sk_sizes, cost_predict), 1},
+    {"cost-lanes", offsetof(sk_sizes, cost_lanes), 1},
 };
 enum { N_SIZES = sizeof SIZES / sizeof SIZES[0], MAX_NUMBER = 1000000 };
 
 typedef struct options {
     sk_quick_options quick;
-    bool json, help;
+    bool json, paced, help;
     bool size_set[N_SIZES];
     char self[PATH_MAX];
     char baseline[PATH_MAX + 32];
@@ -187,6 +201,7 @@ static int set_option(const char *name, options *o, int id, const char *value) {
     case OPT_SKIPPY_FLAGS: o->quick.skippy_flags = value; break;
     case OPT_BOTH_FLAGS: o->quick.both_flags = value; break;
     case OPT_JSON: o->json = true; break;
+    case OPT_PACED: o->paced = true; break;
     default: return id >= OPT_SIZE ? set_size(name, o, (size_t)(id - OPT_SIZE), value) : set_number(name, o, id, value);
     }
     return EXIT_DONE;
@@ -209,6 +224,7 @@ static const struct option FIXED[] = {
     {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"quick-check", no_argument, NULL, OPT_QUICK_CHECK},
     {"json", no_argument, NULL, OPT_JSON},
+    {"paced", no_argument, NULL, OPT_PACED},
     {"seed", required_argument, NULL, OPT_SEED},
 };
 enum { N_FIXED = sizeof FIXED / sizeof FIXED[0] };
@@ -288,7 +304,7 @@ static int run_quick(const char *name, options *o) {
     find_programs(o);
     sk_interrupt_install();
     rc = sk_quick_run(&o->quick, &report, &e);
-    if (report.n_results || report.bare || report.n_soak) {
+    if (report.n_results || report.floor || report.bit_cost || report.n_soak) {
         const int printed = print_report(&report, o->json);
         rc = rc == SKIPPY_OK && printed != SKIPPY_OK ? sk_err_set(&e, printed, "cannot print the report") : rc;
     }
@@ -308,7 +324,10 @@ static int run_bare(const char *name, const options *o) {
                                .flash_attn = -1};
     json_t *result = NULL;
     sk_err e = {0};
-    int rc = sk_bare_run(&b, &q->sizes, &result, &e);
+    int rc = o->paced ? sk_bare_paced(&b, &q->sizes, stdin, stdout, &e) : sk_bare_run(&b, &q->sizes, &result, &e);
+    if (rc == SKIPPY_OK && o->paced) {
+        return EXIT_DONE;
+    }
     if (rc != SKIPPY_OK) {
         fprintf(stderr, "%s: %s\n", name, e.text);
         return exit_for(rc);
@@ -330,13 +349,18 @@ int sk_cli_bench(int argc, char **argv) {
     options o = {.quick = {.out_dir = "bench-quick", .timeout_s = 900, .version = SKIPPY_VERSION}};
     sk_sizes_default(&o.quick.sizes);
     if (argc < 2) {
-        fprintf(stderr, "%s: which one: quick or bare? Try 'skippy bench --help'.\n", NAME);
+        fprintf(stderr, "%s: which one: quick, bare or evict? Try 'skippy bench --help'.\n", NAME);
         return EXIT_USAGE;
     }
     const char *what = argv[1];
     if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
         fputs(HELP, stdout);
         return EXIT_DONE;
+    }
+    if (strcmp(what, "evict") == 0) {
+        static char name[] = "skippy bench evict";
+        argv[1] = name;
+        return sk_cli_bench_evict(argc - 1, argv + 1);
     }
     const bool quick = strcmp(what, "quick") == 0;
     if (!quick && strcmp(what, "bare") != 0) {

@@ -1,4 +1,5 @@
-/* `skippy bench`: measurements. Subcommands: quick (llama-server and skippy over HTTP), bare (llama_decode alone). */
+/* `skippy bench`: measurements. Subcommands: quick (llama-server and skippy over HTTP), bare (llama_decode alone),
+ * evict (eviction policies on traces). */
 #ifndef SKIPPY_CLI_BENCH_H
 #define SKIPPY_CLI_BENCH_H
 

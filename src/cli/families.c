@@ -1,88 +1,128 @@
 #include "cli/families.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "cli/args.h"
-#include "topology/family.h"
+#include "cli/families_actions.h"
 
-enum { ARG_JSON = 1, ARG_HELP };
+enum { ARG_JSON = 1, ARG_NAME, ARG_STAGES, ARG_CUTS, ARG_WEIGHTS, ARG_EVEN, ARG_LAYERS, ARG_WIRE, ARG_MOVE, ARG_HELP };
 
 static const sk_arg_def defs[] = {
-    {ARG_JSON, "--json", NULL, NULL, "one JSON array"},
+    {ARG_JSON, "--json", NULL, NULL, "JSON on standard output"},
+    {ARG_NAME, "--name", "NAME", NULL, "infer: go by a model's name instead of a file"},
+    {ARG_STAGES, "--stages", "N", NULL, "plan: number of stages (default: 2)"},
+    {ARG_CUTS, "--cuts", "L,L,...", NULL, "plan: cut in front of these layers instead of proposing cuts"},
+    {ARG_WEIGHTS, "--weights", "W,W,...", NULL, "plan: stages in proportion to these, such as each machine's memory"},
+    {ARG_EVEN, "--even", NULL, NULL, "plan: equal stages, accepted or not"},
+    {ARG_LAYERS, "--layers", "N", NULL, "plan: number of layers (default: the reviewed model's)"},
+    {ARG_WIRE, "--wire", "TYPE", "f16|f32|q8", "plan: hidden states between stages (default: f16)"},
+    {ARG_MOVE, "--allow-state-transfer", NULL, NULL, "plan: recurrent state may move to another machine"},
     {ARG_HELP, "-h --help", NULL, NULL, "this text"},
 };
 enum { N_DEFS = sizeof defs / sizeof *defs };
 
-static const char *reuse_of(enum sk_cache_mode mode) {
-    switch (mode) {
-    case SK_CACHE_RESIDENT_KV: return "any shared beginning";
-    case SK_CACHE_WINDOW_KV: return "recorded boundaries, window kept beside";
-    case SK_CACHE_KV_RECURRENT: return "recorded boundaries, KV and recurrent state together";
-    default: return "none";
-    }
-}
-
-static void print_table(void) {
-    printf("%-20s %-20s %-12s %-54s %s\n", "family", "architecture", "cache", "reused", "example");
-    const sk_family_record *r = NULL;
-    for (size_t i = 0; (r = sk_family_at(i)); i++)
-        printf("%-20s %-20s %-12s %-54s %s\n", r->family, r->arch, sk_cache_mode_name(r->mode), reuse_of(r->mode),
-               r->example ? r->example : "");
-}
-
-static void put(sk_buf *b, const char *key, const char *value) {
-    sk_buf_printf(b, "\"%s\":\"", key);
-    sk_buf_json_escape(b, value, strlen(value));
-    sk_buf_str(b, "\"");
-}
-
-static void print_json(void) {
-    sk_buf b = {0};
-    const sk_family_record *r = NULL;
-    for (size_t i = 0; (r = sk_family_at(i)); i++) {
-        sk_buf_str(&b, i ? ",{" : "{");
-        put(&b, "family", r->family);
-        sk_buf_str(&b, ",");
-        put(&b, "arch", r->arch);
-        sk_buf_str(&b, ",");
-        put(&b, "cache_mode", sk_cache_mode_name(r->mode));
-        sk_buf_str(&b, ",");
-        put(&b, "reused", reuse_of(r->mode));
-        sk_buf_str(&b, ",");
-        put(&b, "example", r->example ? r->example : "");
-        sk_buf_str(&b, "}");
-    }
-    printf("[%s]\n", b.data ? b.data : "");
-    sk_buf_free(&b);
-}
+static const struct action {
+    const char *name;
+    bool needs_operand;
+    int (*run)(const families_options *o);
+} actions[] = {
+    {"list", false, families_list},
+    {"show", true, families_show},
+    {"infer", true, families_infer},
+    {"plan", true, families_plan},
+};
+enum { N_ACTIONS = sizeof actions / sizeof *actions };
 
 static void print_help(void) {
     puts(
-        "Usage: skippy families [--json]\n\nLists the model families that are known and what the cache reuses for each.\n");
+        "Usage: skippy families [list] [--json]\n"
+        "       skippy families show FAMILY [--json]\n"
+        "       skippy families infer MODEL.gguf | --name NAME [--json]\n"
+        "       skippy families plan FAMILY [--stages N] [options]\n"
+        "\n"
+        "What is known about each model family, and what the cache reuses for it. 'infer' says which family a model is\n"
+        "of, what is reused and why; it reads the file's header only. 'plan' says what cutting a model of the family\n"
+        "into stages means.\n");
     sk_args_help(defs, N_DEFS, stdout);
+    puts(
+        "\n"
+        "Examples:\n"
+        "  skippy families show falcon_h1\n"
+        "  skippy families infer model.gguf --json\n"
+        "  skippy families infer --name Qwen/Qwen3-8B-GGUF\n"
+        "  skippy families plan qwen3next --stages 3\n"
+        "  skippy families plan llama --cuts 4,10 --wire q8\n"
+        "\n"
+        "Exit codes: 0 done, 1 no such family or no readable model, 2 wrong usage, 3 nothing is reused (infer) or the\n"
+        "cut is not accepted (plan).");
+}
+
+static int take(sk_args *a, int id, families_options *o, sk_err *e) {
+    bool ok = true;
+    switch (id) {
+    case ARG_JSON: o->json = true; break;
+    case ARG_NAME: o->name = a->value; break;
+    case ARG_STAGES: ok = sk_args_u32(a, 1, SK_MAX_STAGES, &o->stages, e); break;
+    case ARG_CUTS: o->cuts = a->value; break;
+    case ARG_WEIGHTS: o->weights = a->value; break;
+    case ARG_EVEN: o->even = true; break;
+    case ARG_LAYERS: ok = sk_args_u32(a, 1, SK_MAX_LAYERS, &o->layers, e); break;
+    case ARG_WIRE:
+        o->wire = strcmp(a->value, "q8") == 0 ? SK_WIRE_Q8 : strcmp(a->value, "f32") == 0 ? SK_WIRE_F32 : SK_WIRE_F16;
+        break;
+    case ARG_MOVE: o->allow_state_transfer = true; break;
+    default: return ARG_HELP;
+    }
+    return ok ? 0 : -1;
+}
+
+static int usage(const families_options *o, const char *words) {
+    fprintf(stderr, "%s: %s. Try 'skippy families --help'.\n", o->program, words);
+    return FAMILIES_USAGE;
+}
+
+static const struct action *find_action(const char *name) {
+    for (size_t i = 0; i < N_ACTIONS; i++)
+        if (strcmp(actions[i].name, name) == 0) return &actions[i];
+    return NULL;
+}
+
+/* NULL: all is well. */
+static const char *contradiction(const families_options *o, const struct action *action) {
+    bool plan = action->run == families_plan;
+    if (o->name && (action->run != families_infer || o->operand)) return "--name stands for infer's file";
+    if (action->needs_operand && !o->operand && !o->name)
+        return action->run == families_infer ? "infer which model?" : "which family?";
+    if (!action->needs_operand && o->operand) return "list takes no name";
+    if (!plan && (o->stages || o->cuts || o->weights || o->even || o->layers || o->allow_state_transfer ||
+                  o->wire != SK_WIRE_F16))
+        return "options of plan were given without it";
+    if ((o->cuts != NULL) + (o->weights != NULL) + o->even > 1)
+        return "--cuts, --weights and --even exclude each other";
+    if ((o->cuts || o->weights) && o->stages) return "the list already says how many stages there are";
+    return NULL;
 }
 
 int sk_cli_families(int argc, char **argv) {
+    families_options o = {.program = argv[0], .wire = SK_WIRE_F16};
     sk_args a = {.defs = defs, .n_defs = N_DEFS, .argc = argc, .argv = argv, .at = 1};
+    const struct action *action = &actions[0];
     sk_err e;
-    bool json = false;
+    if (argc > 1 && argv[1][0] != '-') {
+        action = find_action(argv[1]);
+        if (!action) return usage(&o, "the action must be list, show, infer or plan");
+        a.at = 2;
+        if (argc > 2 && argv[2][0] != '-') o.operand = argv[a.at++];
+    }
     for (int id; (id = sk_args_next(&a, &e)) != 0;) {
-        if (id < 0) {
-            fprintf(stderr, "%s: %s. Try 'skippy families --help'.\n", argv[0], e.text);
-            return 2;
-        }
+        if (id > 0) id = take(&a, id, &o, &e);
+        if (id < 0) return usage(&o, e.text);
         if (id == ARG_HELP) {
             print_help();
-            return 0;
+            return FAMILIES_DONE;
         }
-        json = true;
     }
-    if (json)
-        print_json();
-    else
-        print_table();
-    return 0;
+    const char *wrong = contradiction(&o, action);
+    return wrong ? usage(&o, wrong) : action->run(&o);
 }

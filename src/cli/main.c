@@ -4,6 +4,7 @@
 
 #include "cli/bench.h"
 #include "cli/families.h"
+#include "cli/inspect.h"
 #include "cli/serve.h"
 #include "cli/synth.h"
 
@@ -18,6 +19,7 @@ static const struct command {
      sk_cli_serve},
     {"bench", "skippy bench", "measure against llama-server, both over HTTP", sk_cli_bench},
     {"synth", "skippy synth", "write a model with random weights, for tests and measurements", sk_cli_synth},
+    {"inspect", "skippy inspect", "show and verify what a cache directory holds", sk_cli_inspect},
     {"families", "skippy families", "list model families and what the cache reuses for each", sk_cli_families},
     {"version", "skippy version", "print the version", print_version},
     {"help", "skippy help", "print this text, or the help of a command", print_help},

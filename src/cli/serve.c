@@ -161,6 +161,10 @@ static void print_facts(const service *s) {
     char size[32];
     printf("  model    %s (%s, %s)\n", info->id, info->desc, size_text(info->size_bytes, size, sizeof size));
     printf("  cache    %s: %s\n", f->cache_mode, f->cache_reason);
+    if (f->ram_store)
+        printf("  memory   %s for prefixes that leave the context\n", size_text(f->ram_bytes, size, sizeof size));
+    if (f->disk_store) printf("  disk     %s: prefixes outlive the server\n", s->o.engine.disk_dir);
+    if (f->state_reason && *f->state_reason) printf("  state    %s\n", f->state_reason);
     printf("  context  %u tokens, %u lanes, %d threads, KV %s/%s\n", f->n_ctx, f->n_lanes, (int)f->n_threads, f->type_k,
            f->type_v);
     printf("  exact    %s%s%s\n", f->exact, f->schedule && *f->schedule ? ": " : "", f->schedule ? f->schedule : "");
@@ -195,6 +199,8 @@ static void print_json(const service *s) {
     put(&b, "exact", f->exact);
     put(&b, "cache_type_k", f->type_k);
     put(&b, "cache_type_v", f->type_v);
+    put(&b, "cache_disk", f->disk_store ? s->o.engine.disk_dir : NULL);
+    sk_buf_printf(&b, "\"cache_ram_bytes\":%llu,", (unsigned long long)f->ram_bytes);
     sk_buf_printf(&b, "\"model_bytes\":%llu,\"n_ctx\":%u,\"lanes\":%u,\"threads\":%d,\"api_keys\":%zu}\n",
                   (unsigned long long)info->size_bytes, f->n_ctx, f->n_lanes, (int)f->n_threads,
                   sk_auth_count(s->o.auth));

@@ -40,6 +40,9 @@ enum {
     ARG_CACHE_MIB,
     ARG_LOGITS_MIB,
     ARG_MIN_TOKENS,
+    ARG_CACHE_RAM,
+    ARG_CACHE_DISK,
+    ARG_CACHE_DISK_MAX,
     ARG_QUEUE,
     ARG_HOST,
     ARG_PORT,
@@ -97,6 +100,10 @@ static const sk_arg_def defs[] = {
      "memory for the state of snapshots of hybrid and\nrecurrent models (default: from the machine)"},
     {ARG_LOGITS_MIB, "--cache-logits-mib", "N", NULL, "memory for terminal logits (default: 64)"},
     {ARG_MIN_TOKENS, "--cache-min-tokens", "N", NULL, "shorter prefixes are not stored (default: 16)"},
+    {ARG_CACHE_RAM, "-cram --cache-ram", "MIB", NULL,
+     "memory for prefixes that left the runtime; 0: none, -1: no limit\n(default: a quarter of the free memory, at most 8192)"},
+    {ARG_CACHE_DISK, "--cache-disk", "DIR", NULL, "folder for prefixes that outlive the server (default: none)"},
+    {ARG_CACHE_DISK_MAX, "--cache-disk-max", "MIB", NULL, "most bytes in that folder; 0: no limit (default: 16384)"},
     {ARG_QUEUE, "--queue-max", "N", NULL, "requests that may wait for a lane: more get 429 (default: 256)"},
     {ARG_HOST, "--host", "HOST", NULL, "address to listen on (default: 127.0.0.1)"},
     {ARG_PORT, "--port", "N", NULL, "port to listen on, 0: any free one (default: 8080)"},
@@ -123,7 +130,7 @@ static const sk_arg_def defs[] = {
      "--no-ui --no-webui --ui --webui --perf --no-perf --no-mmproj --no-slots --no-cache-idle-slots -fit --fit", NULL,
      NULL, NULL},
     {ARG_NEVER_VALUE,
-     "-cram --cache-ram -ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step --threads-http "
+     "-ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step --threads-http "
      "-sps --slot-prompt-similarity -lv --verbosity --log-verbosity --cache-reuse --prio --poll --keep",
      "X", NULL, NULL},
     {ARG_PER_REQUEST,
@@ -139,6 +146,8 @@ static void set_defaults(sk_serve_options *o) {
     o->model.n_gpu_layers = -1;
     o->engine.flash_attn = -1;
     o->n_predict = -1;
+    o->engine.ram_bytes = SK_RAM_DERIVE;
+    o->engine.disk_bytes = UINT64_C(16) << 30;
     o->host = "127.0.0.1";
     o->port = 8080;
 }
@@ -286,6 +295,12 @@ static bool apply_model(sk_serve_options *o, int id, const sk_args *a, bool *kno
     }
 }
 
+static bool set_cache_ram(sk_serve_options *o, const sk_args *a, sk_err *e) {
+    if (strcmp(a->value, "-1") != 0) return set_mib(a, 0, UINT64_C(1) << 30, &o->engine.ram_bytes, e);
+    o->engine.ram_bytes = UINT64_C(1) << 50; /* no limit but the machine's */
+    return true;
+}
+
 static bool apply_cache(sk_serve_options *o, int id, const sk_args *a, bool *known, sk_err *e) {
     const uint64_t max_mib = UINT64_C(1) << 30;
     sk_engine_params *p = &o->engine;
@@ -297,6 +312,9 @@ static bool apply_cache(sk_serve_options *o, int id, const sk_args *a, bool *kno
     case ARG_CACHE_MIB: return set_mib(a, 1, max_mib, &p->cache_bytes, e);
     case ARG_LOGITS_MIB: return set_mib(a, 1, max_mib, &p->logits_bytes, e);
     case ARG_MIN_TOKENS: return sk_args_u32(a, 1, 1 << 20, &p->min_tokens, e);
+    case ARG_CACHE_RAM: return set_cache_ram(o, a, e);
+    case ARG_CACHE_DISK: p->disk_dir = a->value; return true;
+    case ARG_CACHE_DISK_MAX: return set_mib(a, 0, max_mib, &p->disk_bytes, e);
     case ARG_QUEUE: return sk_args_u32(a, 1, 1 << 20, &p->queue_max, e);
     default: *known = false; return true;
     }

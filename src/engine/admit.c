@@ -17,7 +17,8 @@ typedef struct start {
     size_t length;
     sk_lane *lane; /* HOT_LANE: the idle lane itself; ACTIVE_LANE: the running lane to copy from */
     uint64_t entry;
-    uint64_t terminal; /* logits of the whole prompt */
+    uint64_t terminal; /* logits of the whole prompt, in memory */
+    sk_reuse_hit hit;  /* what is stored, by tier */
     size_t common;
     bool failed; /* a restore was tried and did not work */
 } start;
@@ -38,34 +39,38 @@ void sk_lane_clear(sk_engine *en, sk_lane *l) {
     sk_context_seq_clear(en->ctx, l->id);
     free(l->kept);
     l->kept = NULL;
+    sk_lineage_release(l->lineage);
+    l->lineage = NULL;
     l->n = 0;
     l->n_splits = 0;
     l->out_row = -1;
     l->state = SK_LANE_IDLE;
 }
 
-static bool may_reuse(const sk_engine *en, const sk_job *j) {
-    return en->reuse.enabled && !j->no_cache;
+void sk_lane_record(sk_engine *en, sk_lane *l) {
+    const sk_owner owner = sk_job_owner(l->job);
+    if (en->tiers && !l->lineage) l->lineage = sk_lineage_new(); /* without one, each export is a whole one */
+    sk_reuse_record(&en->reuse, &owner, l->job->tokens, l->n, l->id, l->lineage, 0);
 }
 
 void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
     sk_job *j = l->job;
-    l->job = NULL;
     l->state = SK_LANE_IDLE;
     l->n_splits = 0;
     l->out_row = -1;
     l->last_use = ++en->clock;
     /* Where prompts are cut at absolute multiples, a prompt would compute generated text another way than generation
      * did. */
-    keep = keep && may_reuse(en, j) && l->n > 0 && en->reuse.align == 1;
+    keep = keep && sk_may_reuse(en, j) && l->n > 0 && en->reuse.align == 1;
     if (keep) {
-        sk_reuse_record(&en->reuse, &j->ns, j->tenant, j->tokens, l->n, l->id);
+        sk_lane_record(en, l);
         l->kept = j->tokens;
         l->kept_ns = j->ns;
         j->tokens = NULL;
     } else {
         sk_lane_clear(en, l);
     }
+    l->job = NULL;
     sk_job_free(j);
 }
 
@@ -108,15 +113,12 @@ static void consider_lane(const sk_engine *en, const sk_job *j, sk_lane *l, star
 
 static void find_start(sk_engine *en, sk_job *j, start *s) {
     memset(s, 0, sizeof *s);
-    sk_reuse_hit hit;
-    sk_reuse_find(&en->reuse, &j->ns, j->tokens, j->n_tokens, &hit);
-    s->terminal = hit.terminal;
-    s->common = hit.common;
-    if (hit.length) {
-        s->source = SK_SRC_RESIDENT;
-        s->length = hit.length;
-        s->entry = hit.entry;
-    }
+    sk_reuse_find(&en->reuse, &j->ns, j->tokens, j->n_tokens, &s->hit);
+    s->terminal = s->hit.tier[SKIPPY_TIER_RESIDENT].terminal;
+    s->common = s->hit.common;
+    s->length = s->hit.tier[SKIPPY_TIER_RESIDENT].length;
+    s->entry = s->hit.tier[SKIPPY_TIER_RESIDENT].id;
+    if (s->length) s->source = SK_SRC_RESIDENT;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) consider_lane(en, j, &en->lanes[i], s);
     if (s->length < en->reuse.min_tokens && s->length < j->n_tokens) {
         s->source = SK_SRC_NONE;
@@ -172,13 +174,38 @@ static int borrow_in_place(sk_engine *en, sk_lane *l, size_t length, sk_err *e) 
     int rc = sk_context_seq_trim(en->ctx, l->id, (uint32_t)length, e);
     free(l->kept);
     l->kept = NULL;
-    l->n = rc ? l->n : (uint32_t)length;
-    return rc;
+    if (rc) return rc;
+    if (length < l->n) { /* what follows is another content than the lineage's later windows */
+        sk_lineage *cut = sk_lineage_cut(l->lineage, length);
+        sk_lineage_release(l->lineage);
+        l->lineage = cut;
+    }
+    l->n = (uint32_t)length;
+    return SKIPPY_OK;
+}
+
+/* Fills the empty lane l from a state that lies elsewhere. */
+static int copy_state(sk_engine *en, sk_lane *l, sk_job *j, const start *s, sk_err *e) {
+    switch (s->source) {
+    case SK_SRC_RESIDENT: {
+        const sk_reuse_entry *x = sk_reuse_entry_at(&en->reuse, s->entry);
+        l->lineage = x ? sk_lineage_cut(x->lineage, s->length) : NULL;
+        return sk_reuse_restore(&en->reuse, s->entry, s->length, l->id, e);
+    }
+    case SK_SRC_ACTIVE_LANE:
+        l->lineage = sk_lineage_cut(s->lane->lineage, s->length);
+        return sk_context_seq_copy(en->ctx, s->lane->id, l->id, (uint32_t)s->length, e);
+    case SK_SRC_RAM:
+    case SK_SRC_DISK: return sk_promote_import(en, l, j, e);
+    case SK_SRC_NONE:
+    case SK_SRC_HOT_LANE: break;
+    }
+    return SKIPPY_OK;
 }
 
 /* Fills an idle lane from the chosen start. A restore is a transaction: after any failure the lane is empty and the
  * request goes on as a miss. */
-static sk_lane *restore(sk_engine *en, start *s) {
+static sk_lane *restore(sk_engine *en, sk_job *j, start *s) {
     sk_err err = {0};
     int rc = SKIPPY_OK;
     if (s->source == SK_SRC_HOT_LANE) {
@@ -189,22 +216,17 @@ static sk_lane *restore(sk_engine *en, start *s) {
     }
     sk_lane *l = pick_lane(en);
     sk_lane_clear(en, l);
-    if (rc == SKIPPY_OK && s->source == SK_SRC_RESIDENT)
-        rc = sk_reuse_restore(&en->reuse, s->entry, s->length, l->id, &err);
-    else if (rc == SKIPPY_OK && s->source == SK_SRC_ACTIVE_LANE)
-        rc = sk_context_seq_copy(en->ctx, s->lane->id, l->id, (uint32_t)s->length, &err);
-    if (rc == SKIPPY_OK && s->source != SK_SRC_NONE) {
+    if (rc == SKIPPY_OK) rc = copy_state(en, l, j, s, &err);
+    if (rc == SKIPPY_OK) {
         l->n = (uint32_t)s->length;
         return l;
     }
-    if (rc) {
-        sk_log(SK_LOG_DEBUG, "restore of %zu tokens failed, computing instead: %s", s->length, err.text);
-        en->st.restore_faults++;
-        sk_context_seq_clear(en->ctx, l->id);
-        s->source = SK_SRC_NONE;
-        s->length = 0;
-        s->failed = true;
-    }
+    sk_log(SK_LOG_DEBUG, "restore of %zu tokens failed, computing instead: %s", s->length, err.text);
+    en->st.restore_faults++;
+    sk_lane_clear(en, l);
+    s->source = SK_SRC_NONE;
+    s->length = 0;
+    s->failed = true;
     return l;
 }
 
@@ -212,7 +234,8 @@ static const char *miss_reason(const sk_engine *en, const sk_job *j, const start
     if (en->params.cache_off) return "cache-off";
     if (!en->reuse.enabled) return "family-disabled";
     if (j->no_cache) return "request-opt-out";
-    if (s->failed) return "restore-failed";
+    if (s->failed || j->no_tiers) return "restore-failed";
+    if (j->gated) return "restore-slower";
     if (s->common == 0) return en->reuse.n_entries ? "no-common-prefix" : "cold";
     if (s->common < en->reuse.min_tokens) return "too-short";
     /* attention-only state serves every length, so only the logits of this beginning are left */
@@ -222,6 +245,7 @@ static const char *miss_reason(const sk_engine *en, const sk_job *j, const start
 static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
     sk_engine_stats *st = &en->st;
     st->lookups++;
+    st->gated += j->gated;
     if (s->source == SK_SRC_NONE) {
         st->misses++;
         snprintf(j->stats.cache.reason, sizeof j->stats.cache.reason, "%s", miss_reason(en, j, s));
@@ -229,12 +253,12 @@ static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
     }
     st->hits++;
     st->tokens_restored += s->length;
-    if (s->source == SK_SRC_HOT_LANE)
-        st->hits_hot_lane++;
-    else if (s->source == SK_SRC_RESIDENT)
-        st->hits_resident++;
-    else
-        st->hits_active_lane++;
+    uint64_t *const by_source[] = {[SK_SRC_HOT_LANE] = &st->hits_hot_lane,
+                                   [SK_SRC_RESIDENT] = &st->hits_resident,
+                                   [SK_SRC_ACTIVE_LANE] = &st->hits_active_lane,
+                                   [SK_SRC_RAM] = &st->hits_ram,
+                                   [SK_SRC_DISK] = &st->hits_disk};
+    ++*by_source[s->source];
     if (j->waited) st->coalesced++;
 }
 
@@ -242,7 +266,7 @@ static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
 
 static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const start *s) {
     l->n_splits = 0;
-    if (!en->reuse.exact || !may_reuse(en, j)) return;
+    if (!en->reuse.exact || !sk_may_reuse(en, j)) return;
     for (size_t i = 0; i < j->n_bounds; i++)
         if (j->bounds[i] >= en->reuse.min_tokens) add_split(l, align_down(en, j->bounds[i]));
     if (j->n_bounds == 0) {
@@ -281,7 +305,11 @@ static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
     j->t_admit = sk_now_ns();
     g->lane = l->id;
     g->queue_ms = (double)(j->t_admit - j->t_submit) / 1e6;
-    g->cache = (sk_cache_result){.source = s->source, .waited = j->waited};
+    g->cache = (sk_cache_result){.source = s->source,
+                                 .waited = j->waited,
+                                 .gated = j->gated,
+                                 .restore_ms = j->estimate.restore_ms,
+                                 .recompute_ms = j->estimate.recompute_ms};
     set_cached(g, s->length);
     g->cache.terminal_logits = s->length == j->n_prompt;
     sk_hist_add(&en->st.queue_ms, g->queue_ms);
@@ -306,27 +334,44 @@ static bool cells_allow(sk_engine *en, const sk_job *j, const start *s) {
     return need + sk_context_cells_union(en->ctx, ids, n) <= sk_context_get_info(en->ctx)->n_ctx;
 }
 
+/* Logits of the whole prompt: with the state that was fetched, or in memory. The pointer is valid until the next
+ * record.
+ */
+static const float *whole_logits(sk_engine *en, const sk_job *j, const start *s) {
+    bool fetched = s->source == SK_SRC_RAM || s->source == SK_SRC_DISK;
+    return fetched && j->fetch->logits ? j->fetch->logits : sk_reuse_logits(&en->reuse, s->terminal);
+}
+
 enum verdict { ADMITTED, WAITS, NO_CELLS };
 
 static enum verdict try_admit(sk_engine *en, sk_job *j) {
     start s = {0};
-    if (may_reuse(en, j) && !j->from_scratch) {
+    if (sk_may_reuse(en, j) && !j->from_scratch) {
         find_start(en, j, &s);
         if (worth_waiting(en, j, &s)) {
             j->waited = true;
             return WAITS;
         }
+        enum sk_promotion p = sk_promote(en, j, &s.hit, s.length);
+        if (p == SK_PROMOTE_WAIT) return WAITS;
+        if (p == SK_PROMOTE_READY) {
+            s.source = j->fetch->tier == SKIPPY_TIER_RAM ? SK_SRC_RAM : SK_SRC_DISK;
+            s.length = j->fetch->length;
+        }
     }
     if (!cells_allow(en, j, &s)) return NO_CELLS;
-    const float *row = s.length == j->n_tokens ? sk_reuse_logits(&en->reuse, s.terminal) : NULL;
-    sk_lane *l = restore(en, &s);
+    sk_lane *l = restore(en, j, &s);
+    const float *row = s.length == j->n_tokens ? whole_logits(en, j, &s) : NULL;
+    sk_fetch *fetch = j->fetch; /* the row may lie in it, and the job may end with its first token */
+    j->fetch = NULL;
     begin(en, l, j, &s);
-    if (s.length == j->n_tokens && row) {
+    if (row) {
         /* exact repeat: the first token comes from the stored row, no decode */
         en->st.terminal_hits++;
         l->n_splits = 0;
         sk_lane_sample(en, l, row);
     }
+    sk_fetch_free(fetch);
     return ADMITTED;
 }
 

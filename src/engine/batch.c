@@ -217,7 +217,7 @@ static void start_over_in_order(sk_engine *en, sk_lane *l) {
     sk_preempt(en, l);
     if (!alone || !tried) return;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) sk_lane_clear(en, &en->lanes[i]);
-    sk_reuse_erase(&en->reuse, NULL, true);
+    sk_reuse_erase(&en->reuse, NULL);
     sk_context_clear(en->ctx);
 }
 
@@ -256,15 +256,10 @@ static int decode(sk_engine *en, uint32_t *bad_seq, sk_err *err) {
     return rc;
 }
 
-static bool records(const sk_engine *en, const sk_job *j) {
-    return en->reuse.enabled && !j->no_cache;
-}
-
 static void pass_boundary(sk_engine *en, sk_lane *l) {
     bool at = l->n_splits && l->splits[0] == l->n;
     while (l->n_splits && l->splits[0] <= l->n) memmove(l->splits, l->splits + 1, --l->n_splits * sizeof *l->splits);
-    if (at && records(en, l->job))
-        sk_reuse_record(&en->reuse, &l->job->ns, l->job->tenant, l->job->tokens, l->n, l->id);
+    if (at && sk_may_reuse(en, l->job)) sk_lane_record(en, l);
 }
 
 static void finish_rows(sk_engine *en, sk_lane *l) {
@@ -279,18 +274,26 @@ static void finish_rows(sk_engine *en, sk_lane *l) {
         sk_lane_fail(en, l, SKIPPY_E_RUNTIME, "llama.cpp returned no logits");
         return;
     }
-    if (l->n == j->n_prompt && records(en, j))
-        sk_reuse_record_logits(&en->reuse, &j->ns, j->tenant, j->tokens, j->n_prompt, row);
+    if (l->n == j->n_prompt && sk_may_reuse(en, j)) {
+        const sk_owner owner = sk_job_owner(j);
+        sk_reuse_record_logits(&en->reuse, &owner, j->tokens, j->n_prompt, row, 0);
+    }
     sk_lane_sample(en, l, row);
 }
 
-static void count_rows(sk_engine *en) {
-    en->st.decodes++;
-    en->st.rows += en->n_rows;
+/* Smaller batches say little about the speed of a prompt. */
+enum { MIN_RATE_ROWS = 16 };
+
+static void count_rows(sk_engine *en, double ms) {
+    size_t prompt_rows = 0;
     for (uint32_t k = 0; k < en->n_rows; k++) {
         sk_lane *l = lane_of(en, en->batch[k].seq);
-        if (l && l->state == SK_LANE_PREFILL) en->st.tokens_computed++;
+        prompt_rows += l && l->state == SK_LANE_PREFILL;
     }
+    en->st.decodes++;
+    en->st.rows += en->n_rows;
+    en->st.tokens_computed += prompt_rows;
+    if (prompt_rows >= MIN_RATE_ROWS) sk_rates_add_prefill(&en->rates, prompt_rows, ms);
 }
 
 bool sk_batch_step(sk_engine *en) {
@@ -308,8 +311,12 @@ bool sk_batch_step(sk_engine *en) {
         uint32_t cells = en->n_rows + (sk_engine_bit(en) ? en->rows.multiple - 1 : 0);
         bool room = sk_make_room(en, cells);
         if (room && sk_engine_bit(en) && !order_cells(en)) return true;
+        uint64_t start = sk_now_ns();
         int rc = room ? decode(en, &bad, &err) : SKIPPY_E_FULL;
-        if (rc == SKIPPY_OK) break;
+        if (rc == SKIPPY_OK) {
+            count_rows(en, (double)(sk_now_ns() - start) / 1e6);
+            break;
+        }
         if (rc == SKIPPY_E_FULL) {
             budget = relieve(en, budget);
             if (budget == 0) return true;
@@ -321,7 +328,6 @@ bool sk_batch_step(sk_engine *en) {
             return true;
         }
     }
-    count_rows(en);
     advance(en);
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];

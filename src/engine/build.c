@@ -156,6 +156,9 @@ static int make_context(sk_engine *en, bool default_ctx, sk_err *e) {
     en->first_scratch = p->n_lanes;
     en->n_scratch = sk_engine_bit(en) ? SK_ROW_CLASS_SCRATCH : 0;
     cp.n_seq_max = p->n_lanes + en->n_scratch + cache_seqs;
+    bool stores = cache_seqs > 0 && (p->ram_bytes > 0 || p->disk_dir);
+    en->tier_scratch = cp.n_seq_max; /* the one after the cache's */
+    cp.n_seq_max += stores;
     cp.n_outputs = cp.n_seq_max;
     rc = check_memory(en, cp.n_seq_max, e);
     if (rc) return rc;
@@ -272,6 +275,13 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
     if (!en) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
     en->model = m;
     en->params = *p;
+    en->params.disk_dir = p->disk_dir ? en->disk_dir : NULL;
+    if (p->disk_dir && strlen(p->disk_dir) >= sizeof en->disk_dir) {
+        free(en);
+        return sk_err_set(e, SKIPPY_E_INVALID, "the path of the disk cache is longer than %zu bytes",
+                          sizeof en->disk_dir - 1);
+    }
+    if (p->disk_dir) snprintf(en->disk_dir, sizeof en->disk_dir, "%s", p->disk_dir);
     if (p->digest_dir) snprintf(en->digest_dir, sizeof en->digest_dir, "%s", p->digest_dir);
     pthread_mutex_init(&en->lock, NULL);
     pthread_cond_init(&en->wake, NULL);
@@ -298,6 +308,7 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
                                     .align = sk_engine_bit(en) && en->rows.aligned ? en->rows.multiple : 1};
         rc = sk_reuse_init(&en->reuse, &rp, e);
     }
+    if (rc == SKIPPY_OK) rc = sk_spill_open(en, e);
     if (rc) {
         sk_engine_destroy(en);
         return rc;
@@ -319,7 +330,9 @@ void sk_engine_destroy(sk_engine *en) {
     for (uint32_t i = 0; en->lanes && i < en->params.n_lanes; i++) {
         sk_job_free(en->lanes[i].job);
         free(en->lanes[i].kept);
+        sk_lineage_release(en->lanes[i].lineage);
     }
+    sk_tiers_close(en->tiers); /* finishes what was handed over */
     if (en->reuse.ctx) sk_reuse_free(&en->reuse);
     sk_context_free(en->ctx);
     free(en->adapters);

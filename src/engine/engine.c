@@ -82,21 +82,33 @@ void sk_engine_drain(sk_engine *en) {
     pthread_mutex_unlock(&en->lock);
 }
 
-size_t sk_engine_erase(sk_engine *en, const char *tenant) {
-    size_t n = 0;
+int sk_engine_erase_matching(sk_engine *en, const skippy_erase_filter *f, size_t *n) {
+    *n = 0;
+    if (f->ns) return SKIPPY_E_INVALID;
+    int rc = SKIPPY_E_CANCELLED;
     pthread_mutex_lock(&en->lock);
     while (en->erase_busy && !en->stop) pthread_cond_wait(&en->erased, &en->lock); /* one at a time */
     if (!en->stop) {
         en->erase_busy = en->erase_wanted = true;
-        en->erase_tenant = tenant;
-        en->erase_result = 0;
+        en->erase_done = false;
+        en->erase_filter = f;
+        en->erase_count = 0;
+        en->erase_rc = SKIPPY_OK;
         pthread_cond_signal(&en->wake);
-        while (en->erase_wanted) pthread_cond_wait(&en->erased, &en->lock);
-        n = en->erase_result;
+        while (!en->erase_done) pthread_cond_wait(&en->erased, &en->lock);
+        *n = en->erase_count;
+        rc = en->erase_rc;
         en->erase_busy = false;
         pthread_cond_broadcast(&en->erased);
     }
     pthread_mutex_unlock(&en->lock);
+    return rc;
+}
+
+size_t sk_engine_erase(sk_engine *en, const char *tenant) {
+    size_t n = 0;
+    const skippy_erase_filter f = {.tenant = tenant};
+    sk_engine_erase_matching(en, &f, &n);
     return n;
 }
 
@@ -104,13 +116,24 @@ const sk_engine_facts *sk_engine_get_facts(const sk_engine *en) {
     return &en->facts;
 }
 
+/* What the choice between a store and computing was made from. */
+static void explain_estimate(const sk_cache_result *r, char *buf, size_t cap) {
+    buf[0] = '\0';
+    bool stored = r->source == SK_SRC_RAM || r->source == SK_SRC_DISK;
+    if ((stored || r->gated) && r->restore_ms > 0 && r->recompute_ms > 0)
+        snprintf(buf, cap, "; restore=%.1fms; recompute=%.1fms", r->restore_ms, r->recompute_ms);
+}
+
 const char *sk_cache_explain(const sk_cache_result *r, char *buf, size_t cap) {
-    static const char *const source[] = {"none", "hot-lane", "resident", "active-lane"};
+    static const char *const source[] = {"none", "hot-lane", "resident", "active-lane", "ram", "disk"};
+    static const char *const tier[] = {"none", "resident", "resident", "resident", "ram", "disk"};
+    char estimate[80];
+    explain_estimate(r, estimate, sizeof estimate);
     if (r->source == SK_SRC_NONE)
-        snprintf(buf, cap, "miss; reason=%s", r->reason[0] ? r->reason : "cold");
+        snprintf(buf, cap, "miss; reason=%s%s", r->reason[0] ? r->reason : "cold", estimate);
     else
-        snprintf(buf, cap, "hit=resident; tokens=%zu; source=%s%s%s", r->tokens, source[r->source],
-                 r->terminal_logits ? "; logits=stored" : "", r->waited ? "; waited=1" : "");
+        snprintf(buf, cap, "hit=%s; tokens=%zu; source=%s%s%s%s", tier[r->source], r->tokens, source[r->source],
+                 r->terminal_logits ? "; logits=stored" : "", r->waited ? "; waited=1" : "", estimate);
     return buf;
 }
 
@@ -135,18 +158,33 @@ static sk_job *find_job(sk_engine *en, uint64_t id) {
     return NULL;
 }
 
-static bool idle(const sk_engine *en) {
-    if (en->queue_head) return false;
+static bool any_running(const sk_engine *en) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++)
-        if (en->lanes[i].job) return false;
-    return true;
+        if (en->lanes[i].job) return true;
+    return false;
+}
+
+/* Sleeps until somebody wants something. While requests wait for state from a store, only for a moment: their deadlines
+ * go on. */
+static void sleep_idle(sk_engine *en) {
+    bool quiet = !en->stop && !en->inbox_head && !en->n_cancels && !en->erase_wanted && !en->tier_event;
+    if (!quiet || any_running(en) || sk_spill_wanted(en)) return;
+    if (!en->queue_head) {
+        pthread_cond_wait(&en->wake, &en->lock);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20 * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&en->wake, &en->lock, &until);
 }
 
 /* Takes what other threads left; sleeps while there is nothing to do. Returns false when the engine has to stop. */
 static bool receive(sk_engine *en) {
     pthread_mutex_lock(&en->lock);
-    while (!en->stop && idle(en) && !en->inbox_head && !en->n_cancels && !en->erase_wanted)
-        pthread_cond_wait(&en->wake, &en->lock);
+    sleep_idle(en);
     take_inbox(en);
     for (size_t i = 0; i < en->n_cancels; i++) {
         sk_job *j = find_job(en, en->cancels[i]);
@@ -214,40 +252,52 @@ static void publish(sk_engine *en) {
     sk_stats_publish(en);
 }
 
+/* Idle lanes hold content without an owner's name beside it: they go whatever the filter says. */
+static size_t erase_resident(sk_engine *en, const skippy_erase_filter *f) {
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
+    return sk_reuse_erase(&en->reuse, f);
+}
+
+static void finish_erase(sk_engine *en, size_t n, bool done, int rc) {
+    pthread_mutex_lock(&en->lock);
+    en->erase_wanted = false;
+    en->erase_count += n;
+    en->erase_rc = rc;
+    en->erase_done = en->erase_done || done;
+    pthread_cond_broadcast(&en->erased);
+    pthread_mutex_unlock(&en->lock);
+}
+
 /* Does an erase that somebody waits for. What was asked for does not change meanwhile, so the lock is not held for the
- * work, and whoever asked finds it in the statistics afterwards. */
+ * work, and whoever asked finds it in the statistics afterwards. The stores answer with an event. */
 static void erase_if_wanted(sk_engine *en) {
     pthread_mutex_lock(&en->lock);
     bool wanted = en->erase_wanted;
     pthread_mutex_unlock(&en->lock);
     if (!wanted) return;
-    for (uint32_t i = 0; i < en->params.n_lanes; i++)
-        if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
-    size_t n = sk_reuse_erase(&en->reuse, en->erase_tenant, en->erase_tenant == NULL);
+    size_t n = erase_resident(en, en->erase_filter);
     publish(en);
-    pthread_mutex_lock(&en->lock);
-    en->erase_result = n;
-    en->erase_wanted = false;
-    pthread_cond_broadcast(&en->erased);
-    pthread_mutex_unlock(&en->lock);
+    int rc = en->tiers ? sk_tiers_erase(en->tiers, en->erase_filter) : SKIPPY_OK;
+    finish_erase(en, n, !en->tiers || rc, rc);
 }
 
 static void *engine_main(void *arg) {
     sk_engine *en = arg;
     while (receive(en)) {
+        sk_take_tier_events(en);
         erase_if_wanted(en);
         end_jobs(en, false);
         sk_admit_jobs(en);
         publish(en); /* a step may take long, and requests that have a lane do not wait any more */
-        sk_batch_step(en);
+        bool busy = sk_batch_step(en);
+        sk_spill_step(en, busy);
         publish(en);
     }
     end_jobs(en, true);
     sk_stats_publish(en);
-    pthread_mutex_lock(&en->lock);
-    en->erase_wanted = false; /* too late for it, and nobody may wait for ever */
-    pthread_cond_broadcast(&en->erased);
-    pthread_mutex_unlock(&en->lock);
+    finish_erase(en, 0, true, SKIPPY_E_CANCELLED); /* too late for it, and nobody may wait for ever */
+    sk_spill_flush(en);
     return NULL;
 }
 

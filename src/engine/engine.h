@@ -10,12 +10,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "engine/tier_stats.h"
 #include "runtime/model.h"
 #include "runtime/sampler.h"
 
 typedef struct sk_engine sk_engine;
 
 enum sk_exact_mode { SK_EXACT_STATE = 0, SK_EXACT_BIT = 1 };
+
+#define SK_RAM_DERIVE UINT64_MAX
 
 typedef struct sk_engine_params {
     uint32_t n_ctx;    /* cells of the context, shared by all lanes; 0 = min(model's, 16384), halved until
@@ -35,6 +38,11 @@ typedef struct sk_engine_params {
     uint64_t logits_bytes;    /* cap on stored terminal logits; 0 = 64 MiB */
     uint32_t min_tokens;      /* shorter prefixes are not recorded; 0 = 16 */
     uint32_t queue_max;       /* waiting requests; 0 = 256 */
+    uint64_t ram_bytes;       /* cap of the RAM store; 0 = none, SK_RAM_DERIVE = a quarter of the free memory, 8 GiB at
+                               * most */
+    const char *disk_dir;     /* folder of the disk store; NULL = none */
+    uint64_t disk_bytes;      /* cap of that folder; 0 = no limit */
+    uint64_t disk_throttle;   /* tests: reads of the disk store at so many bytes a second; 0 = unhindered */
     const char *digest_dir;   /* where weight digests are remembered; NULL = not */
     const sk_lora_spec *lora; /* adapters, applied to every request and part of the identity */
     size_t n_lora;
@@ -52,15 +60,19 @@ enum sk_hit_source {
     SK_SRC_NONE = 0,
     SK_SRC_HOT_LANE = 1 /* borrowed in place */,
     SK_SRC_RESIDENT = 2 /* sequence copy */,
-    SK_SRC_ACTIVE_LANE = 3 /* shared with a running request */
+    SK_SRC_ACTIVE_LANE = 3 /* shared with a running request */,
+    SK_SRC_RAM = 4 /* imported from the RAM store */,
+    SK_SRC_DISK = 5 /* imported from the disk store */
 };
 typedef struct sk_cache_result {
     enum sk_hit_source source;
-    size_t tokens;        /* restored; equals n_prompt on an exact repeat answered from terminal logits */
-    bool terminal_logits; /* the first token needed no decode */
-    bool waited;          /* waited for another request that was computing the prefix */
+    size_t tokens;                   /* restored; equals n_prompt on an exact repeat answered from terminal logits */
+    bool terminal_logits;            /* the first token needed no decode */
+    bool waited;                     /* waited for another request that was computing the prefix */
+    bool gated;                      /* a store had more, but its state would take longer to restore than to compute */
+    double restore_ms, recompute_ms; /* estimates of that choice, for stores; 0 = not measured yet */
     char reason[64]; /* on a miss: no-common-prefix, cold, too-short, cache-off, request-opt-out, boundary-not-recorded,
-                        evicted ... */
+                        evicted, restore-slower, restore-failed ... */
 } sk_cache_result;
 
 typedef struct sk_gen_stats {
@@ -168,6 +180,12 @@ typedef struct sk_engine_stats {
         seqs_used, seqs_total;
     uint64_t evictions[7]; /* by enum skippy_evict_reason */
     uint64_t restore_faults;
+    uint64_t hits_ram, hits_disk;
+    uint64_t gated; /* lookups where computing was faster than a store */
+    uint64_t exports, export_bytes,
+        exports_skipped; /* state copied out; skipped: no room to wait for the store thread */
+    uint64_t imports, import_bytes;
+    sk_tier_stats tiers;
     uint32_t queued, running, n_lanes;
     sk_histogram queue_ms, prompt_ms, first_token_ms, token_ms;
 } sk_engine_stats;
@@ -187,12 +205,19 @@ typedef struct sk_engine_facts {
     const char *namespace_hex; /* namespace key without tenant and caller namespace */
     const char *type_k, *type_v;
     int flash_attn;
+    bool ram_store, disk_store; /* asked for and possible */
+    uint64_t ram_bytes;
+    bool state_windows;       /* exports are cut by layer and window; false: opaque */
+    const char *state_reason; /* why not, or why nothing is stored outside of the runtime; "" */
 } sk_engine_facts;
 const sk_engine_facts *sk_engine_get_facts(const sk_engine *en);
 
-/* Drops every entry of a tenant (NULL = all). Blocks until the engine thread has done it. Returns the number dropped.
- */
+/* Drops every entry of a tenant (NULL = all), in the runtime and in the stores. Blocks until it is done and returns the
+ * number dropped. What running requests hold stays theirs. */
 size_t sk_engine_erase(sk_engine *en, const char *tenant);
+/* The same for what a filter means (its ns must be NULL: the engine knows its own). *n says how many. SKIPPY_E_IO: the
+ * disk store could not be written, so some bytes may remain there; the log says why. */
+int sk_engine_erase_matching(sk_engine *en, const skippy_erase_filter *f, size_t *n);
 
 /* Header text: "hit=resident; tokens=1184; source=hot-lane" or "miss; reason=no-common-prefix". Returns buf. */
 const char *sk_cache_explain(const sk_cache_result *r, char *buf, size_t cap);

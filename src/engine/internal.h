@@ -7,7 +7,9 @@
 
 #include "engine/engine.h"
 #include "engine/job.h"
+#include "engine/rates.h"
 #include "engine/reuse.h"
+#include "engine/tiers.h"
 #include "runtime/context.h"
 #include "runtime/rowclass.h"
 
@@ -24,6 +26,7 @@ typedef struct sk_lane {
     uint32_t n;    /* tokens in the sequence */
     int32_t *kept; /* idle: the n tokens, owned; NULL = nothing to reuse */
     skippy_key kept_ns;
+    sk_lineage *lineage;            /* windows of this sequence that left the runtime already; NULL = none known */
     uint32_t splits[SK_MAX_SPLITS]; /* prefill stops here to record a snapshot; ascending */
     uint32_t n_splits;
     int32_t out_row; /* row of the running batch whose logits this lane wants, -1 = none */
@@ -40,8 +43,11 @@ struct sk_engine {
     sk_row_class rows; /* bit mode: which batches compute equal bits */
     uint32_t n_scratch, first_scratch;
     sk_memory_cost cost;
+    sk_state_caps caps;    /* of the state codec; meaningful when tiers is set */
+    uint32_t tier_scratch; /* sequence id for exports and imports */
+    sk_tiers *tiers;       /* NULL = state never leaves the runtime */
     sk_engine_facts facts;
-    char ns_hex[65], schedule[96], abi[512], device[128], digest_dir[1024];
+    char ns_hex[65], schedule[96], abi[512], device[128], digest_dir[1024], disk_dir[1024];
     struct utsname machine;
     skippy_identity identity; /* without tenant and caller namespace */
     skippy_adapter *adapters;
@@ -55,6 +61,9 @@ struct sk_engine {
     uint64_t clock;
     uint32_t prefill_turn; /* odd: prompts go before generating lanes where they take turns */
     uint32_t row_turn;     /* lane whose turn it is where only one row can be computed at a time */
+    sk_rates rates;
+    bool disk_ready;     /* entries of the disk store can be used */
+    uint64_t last_spill; /* time of the last export while requests were running */
     sk_engine_stats st;
 
     /* shared, under lock */
@@ -67,15 +76,27 @@ struct sk_engine {
     uint32_t n_waiting; /* inbox + queue */
     uint64_t *cancels;
     size_t n_cancels, cap_cancels;
-    bool erase_busy, erase_wanted; /* busy: somebody waits for an erase; wanted: it has not been done yet */
-    const char *erase_tenant;      /* NULL = everything; of the caller that waits */
-    size_t erase_result;
+    bool tier_event;               /* the stores have something to tell */
+    bool erase_busy, erase_wanted; /* busy: somebody waits for an erase; wanted: the engine has not begun it */
+    bool erase_done;
+    const skippy_erase_filter *erase_filter; /* of the caller that waits */
+    size_t erase_count;
+    int erase_rc;
     sk_engine_stats st_public;
     sk_lane_view *lanes_public;
 };
 
 static inline bool sk_engine_bit(const sk_engine *en) {
     return en->params.exact == SK_EXACT_BIT;
+}
+
+/* May this request read what is stored, and record what it computes? */
+static inline bool sk_may_reuse(const sk_engine *en, const sk_job *j) {
+    return en->reuse.enabled && !j->no_cache;
+}
+
+static inline sk_owner sk_job_owner(const sk_job *j) {
+    return (sk_owner){.ns = j->ns, .tenant = j->tenant, .cache_namespace = j->cache_namespace};
 }
 
 /* build.c */
@@ -92,6 +113,8 @@ void sk_admit_jobs(sk_engine *en);
 /* The lane is done with its job: records what is worth keeping and makes the lane idle. keep: its tokens may be reused.
  */
 void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep);
+/* Records the tokens that a running lane holds now. */
+void sk_lane_record(sk_engine *en, sk_lane *l);
 /* Empties a lane's sequence and forgets its tokens. */
 void sk_lane_clear(sk_engine *en, sk_lane *l);
 
@@ -113,6 +136,28 @@ bool sk_evict_any(sk_engine *en);
 /* Puts the youngest running job back into the queue; keep is spared. False when there is no other. */
 bool sk_preempt_youngest(sk_engine *en, const sk_lane *keep);
 void sk_preempt(sk_engine *en, sk_lane *l);
+
+/* spill.c: state on its way out of the runtime. */
+/* Checks the codec on the live context and starts the stores. Without a codec that is exact there are no stores: not an
+ * error, the facts say so. */
+int sk_spill_open(sk_engine *en, sk_err *e);
+/* Is there something to copy out that the store thread has room for? */
+bool sk_spill_wanted(const sk_engine *en);
+/* Copies out one entry or logits row; while requests run only now and then. */
+void sk_spill_step(sk_engine *en, bool busy);
+/* Copies out everything that no store has yet and hands it over, before the end. */
+void sk_spill_flush(sk_engine *en);
+
+/* arrivals.c: takes what the stores report. */
+void sk_take_tier_events(sk_engine *en);
+
+/* promote.c: state on its way back. */
+enum sk_promotion { SK_PROMOTE_NONE = 0, SK_PROMOTE_WAIT = 1, SK_PROMOTE_READY = 2 };
+/* have: tokens that are usable without a store. WAIT: the state is on its way. READY: j->fetch has it. */
+enum sk_promotion sk_promote(sk_engine *en, sk_job *j, const sk_reuse_hit *hit, size_t have);
+/* Imports j->fetch into the empty lane, whose lineage is then that of the store. On an error the lane is empty and the
+ * job does not ask the stores again. The caller drops the fetch. */
+int sk_promote_import(sk_engine *en, sk_lane *l, sk_job *j, sk_err *e);
 
 /* stats.c */
 void sk_hist_add(sk_histogram *h, double ms);

@@ -32,6 +32,8 @@ int sk_reuse_init(sk_reuse *r, const sk_reuse_params *p, sk_err *e) {
 static void entry_free(sk_reuse_entry *x) {
     free(x->tokens);
     free(x->tenant);
+    free(x->cache_namespace);
+    sk_lineage_release(x->lineage);
 }
 
 void sk_reuse_free(sk_reuse *r) {
@@ -43,25 +45,23 @@ void sk_reuse_free(sk_reuse *r) {
     memset(r, 0, sizeof *r);
 }
 
-static sk_reuse_entry *find_entry(const sk_reuse *r, uint64_t id) {
+sk_reuse_entry *sk_reuse_entry_at(const sk_reuse *r, uint64_t id) {
     for (size_t i = 0; i < r->n_entries; i++)
         if (r->entries[i].id == id) return &r->entries[i];
     return NULL;
 }
 
-/* Index ids: entries even, terminal rows odd. */
-static uint64_t index_id(uint64_t entry) {
-    return entry * 2;
-}
-
 /* Takes an entry out of the index, the runtime and the books, in this order: nobody can find it before its state is
  * gone. */
 static int drop_entry(sk_reuse *r, uint64_t id, enum skippy_evict_reason why) {
-    sk_reuse_entry *x = find_entry(r, id);
+    sk_reuse_entry *x = sk_reuse_entry_at(r, id);
     if (!x) return SKIPPY_E_NOT_FOUND;
     skippy_resident_entry info;
     if (skippy_resident_get(r->resident, id, &info) == SKIPPY_OK && info.leases > 0) return SKIPPY_E_BUSY;
-    skippy_index_remove(r->index, index_id(id));
+    bool for_room = why == SKIPPY_EVICT_ENTRIES || why == SKIPPY_EVICT_BYTES || why == SKIPPY_EVICT_CELLS ||
+                    why == SKIPPY_EVICT_SEQ_IDS;
+    if (for_room && r->before_evict) r->before_evict(r->ud, x);
+    skippy_index_remove(r->index, sk_index_id(id, SK_TAG_ENTRY));
     sk_context_seq_clear(r->ctx, x->seq);
     skippy_resident_drop(r->resident, id, why);
     entry_free(x);
@@ -72,25 +72,37 @@ static int drop_entry(sk_reuse *r, uint64_t id, enum skippy_evict_reason why) {
 }
 
 typedef struct aligned {
-    size_t align, limit, length;
-    uint64_t id;
+    size_t align, limit;
+    sk_reuse_hit *hit;
 } aligned;
 
 static int visit_aligned(void *ud, const skippy_residency *res, size_t length) {
     aligned *a = ud;
     if (length <= a->limit && length % a->align == 0) {
-        a->length = length;
-        a->id = res->id;
+        a->hit->tier[res->tier].length = length;
+        a->hit->tier[res->tier].id = sk_index_native(res->id);
     }
     return 0;
 }
 
-/* Longest stored boundary below the whole prompt that may begin a longer one. */
-static void find_aligned(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *out) {
-    aligned a = {.align = r->align, .limit = n - 1};
+/* Longest stored boundaries below the whole prompt that may begin a longer one. */
+static void find_aligned(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *hit) {
+    aligned a = {.align = r->align, .limit = n - 1, .hit = hit};
     skippy_index_walk(r->index, ns, tokens, n, visit_aligned, &a);
-    out->length = a.length;
-    out->entry = a.id / 2;
+}
+
+/* Shorter states: at least one token has to be computed to get its logits. */
+static void find_shorter(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *hit) {
+    skippy_match m;
+    if (r->align > 1) {
+        find_aligned(r, ns, tokens, n, hit);
+        return;
+    }
+    if (n == 1 || skippy_index_match(r->index, ns, tokens, n, n - 1, &m) != SKIPPY_OK) return;
+    for (int t = 0; t < SKIPPY_TIER_COUNT; t++) {
+        hit->tier[t].length = m.state[t].length;
+        hit->tier[t].id = sk_index_native(m.state[t].id);
+    }
 }
 
 void sk_reuse_find(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *out) {
@@ -98,18 +110,14 @@ void sk_reuse_find(const sk_reuse *r, const skippy_key *ns, const int32_t *token
     skippy_match m;
     if (!r->enabled || skippy_index_match(r->index, ns, tokens, n, n, &m) != SKIPPY_OK) return;
     out->common = m.common;
-    out->terminal = m.terminal_id;
-    bool whole = m.terminal_id != 0 && m.state[SKIPPY_TIER_RESIDENT].length == n;
-    if (!whole && r->align > 1) {
-        find_aligned(r, ns, tokens, n, out);
-        return;
+    find_shorter(r, ns, tokens, n, out);
+    for (int t = 0; t < SKIPPY_TIER_COUNT; t++) {
+        out->tier[t].terminal = sk_index_native(m.terminal[t]);
+        bool logits = m.terminal[t] || m.terminal[SKIPPY_TIER_RESIDENT];
+        if (m.state[t].length != n || !logits) continue;
+        out->tier[t].length = n;
+        out->tier[t].id = sk_index_native(m.state[t].id);
     }
-    /* Without stored logits the last token has to be decoded to get them. */
-    if (!whole && m.state[SKIPPY_TIER_RESIDENT].length == n &&
-        (n == 1 || skippy_index_match(r->index, ns, tokens, n, n - 1, &m) != SKIPPY_OK))
-        return;
-    out->length = m.state[SKIPPY_TIER_RESIDENT].length;
-    out->entry = m.state[SKIPPY_TIER_RESIDENT].id / 2;
 }
 
 const float *sk_reuse_logits(sk_reuse *r, uint64_t terminal) {
@@ -117,7 +125,7 @@ const float *sk_reuse_logits(sk_reuse *r, uint64_t terminal) {
 }
 
 int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, sk_err *e) {
-    sk_reuse_entry *x = find_entry(r, entry);
+    sk_reuse_entry *x = sk_reuse_entry_at(r, entry);
     if (!x) return sk_err_set(e, SKIPPY_E_NOT_FOUND, "the entry is gone");
     if (skippy_resident_lease(r->resident, entry)) return sk_err_set(e, SKIPPY_E_NOT_FOUND, "the entry is gone");
     int rc = sk_context_seq_copy(r->ctx, x->seq, lane, (uint32_t)length, e);
@@ -139,10 +147,10 @@ typedef struct shorter {
 
 static int visit_shorter(void *ud, const skippy_residency *res, size_t length) {
     shorter *s = ud;
-    if (length >= s->n) return 0;
+    if (length >= s->n || res->tier != SKIPPY_TIER_RESIDENT) return 0;
     if (length > s->nearest) s->nearest = length;
     if (!s->exact && s->n_superseded < sizeof s->superseded / sizeof *s->superseded)
-        s->superseded[s->n_superseded++] = res->id / 2;
+        s->superseded[s->n_superseded++] = sk_index_native(res->id);
     return 0;
 }
 
@@ -151,7 +159,7 @@ static bool covered(sk_reuse *r, const skippy_key *ns, const int32_t *tokens, si
     skippy_match m;
     if (skippy_index_match(r->index, ns, tokens, n, n, &m) != SKIPPY_OK || m.state[SKIPPY_TIER_RESIDENT].length != n)
         return false;
-    uint64_t id = m.state[SKIPPY_TIER_RESIDENT].id / 2;
+    uint64_t id = sk_index_native(m.state[SKIPPY_TIER_RESIDENT].id);
     if (skippy_resident_lease(r->resident, id) == SKIPPY_OK)
         skippy_resident_release(r->resident, id); /* refresh its recency */
     return true;
@@ -173,7 +181,7 @@ static int add_entry(sk_reuse *r, const sk_reuse_entry *x) {
 static int publish(sk_reuse *r, sk_reuse_entry *x, uint32_t lane, sk_err *e) {
     int rc = sk_context_seq_snapshot(r->ctx, lane, x->seq, e);
     if (rc) return rc;
-    skippy_residency res = {.id = index_id(x->id),
+    skippy_residency res = {.id = sk_index_id(x->id, SK_TAG_ENTRY),
                             .kind = SKIPPY_KIND_STATE,
                             .tier = SKIPPY_TIER_RESIDENT,
                             .reach = r->exact ? SKIPPY_REACH_EXACT : SKIPPY_REACH_RANGE};
@@ -207,57 +215,82 @@ static int reserve(sk_reuse *r, size_t n, size_t nearest, sk_reuse_entry *x) {
     return SKIPPY_OK;
 }
 
-int sk_reuse_record(sk_reuse *r, const skippy_key *ns, const char *tenant, const int32_t *tokens, size_t n,
-                    uint32_t lane) {
-    if (!r->enabled || n < r->min_tokens) return SKIPPY_OK;
-    if (covered(r, ns, tokens, n)) return SKIPPY_OK;
+/* Copies what the entry is about. False when out of memory. */
+static bool describe(sk_reuse_entry *x, const sk_owner *owner, const int32_t *tokens, size_t n) {
+    x->tokens = malloc(n * sizeof *tokens);
+    x->tenant = owner->tenant ? strdup(owner->tenant) : NULL;
+    x->cache_namespace = owner->cache_namespace ? strdup(owner->cache_namespace) : NULL;
+    if (!x->tokens || !x->tenant != !owner->tenant || !x->cache_namespace != !owner->cache_namespace) return false;
+    memcpy(x->tokens, tokens, n * sizeof *tokens);
+    return true;
+}
+
+/* A longer attention-only sequence serves every shorter length, so the entries it grew from go. Returns the longest
+ * stored boundary below n that stays. */
+static size_t supersede(sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n) {
     shorter s = {.n = n, .exact = r->exact};
     skippy_index_walk(r->index, ns, tokens, n, visit_shorter, &s);
-    /* A longer attention-only sequence serves every shorter length, so the entries it grew from go. */
     for (size_t i = 0; i < s.n_superseded; i++) drop_entry(r, s.superseded[i], SKIPPY_EVICT_SUPERSEDED);
-    if (s.n_superseded) s.nearest = 0;
-    sk_reuse_entry x = {.n_tokens = n, .ns = *ns};
+    return s.n_superseded ? 0 : s.nearest;
+}
+
+int sk_reuse_record(sk_reuse *r, const sk_owner *owner, const int32_t *tokens, size_t n, uint32_t lane,
+                    sk_lineage *lineage, unsigned stored) {
+    if (!r->enabled || n < r->min_tokens) return SKIPPY_OK;
+    if (covered(r, &owner->ns, tokens, n)) return SKIPPY_OK;
+    size_t nearest = supersede(r, &owner->ns, tokens, n);
+    sk_reuse_entry x = {.n_tokens = n, .ns = owner->ns, .stored = stored, .since = ++r->clock};
     sk_err err;
-    int rc = reserve(r, n, s.nearest, &x);
+    int rc = reserve(r, n, nearest, &x);
     if (rc) return rc;
-    x.tokens = malloc(n * sizeof *tokens);
-    x.tenant = tenant ? strdup(tenant) : NULL;
-    if (!x.tokens || (tenant && !x.tenant)) {
-        rc = SKIPPY_E_NOMEM;
-    } else {
-        memcpy(x.tokens, tokens, n * sizeof *tokens);
-        rc = publish(r, &x, lane, &err);
-        /* The window pool of a sliding-window model may be full: one older snapshot less, one more try. */
-        if (rc == SKIPPY_E_FULL && sk_reuse_evict_one(r, SKIPPY_EVICT_BYTES)) rc = publish(r, &x, lane, &err);
-    }
+    x.lineage = sk_lineage_retain(lineage);
+    rc =
+        describe(&x, owner, tokens, n) ? publish(r, &x, lane, &err) : sk_err_set(&err, SKIPPY_E_NOMEM, "out of memory");
+    /* The window pool of a sliding-window model may be full: one older snapshot less, one more try. */
+    if (rc == SKIPPY_E_FULL && sk_reuse_evict_one(r, SKIPPY_EVICT_BYTES)) rc = publish(r, &x, lane, &err);
     if (rc) {
-        sk_log(SK_LOG_DEBUG, "a prefix of %zu tokens was not recorded: %s", n,
-               rc == SKIPPY_E_NOMEM ? "out of memory" : err.text);
+        sk_log(SK_LOG_DEBUG, "a prefix of %zu tokens was not recorded: %s", n, err.text);
         skippy_resident_abort(r->resident, x.id);
         entry_free(&x);
     }
     return rc;
 }
 
-static void drop_terminal(sk_reuse *r, uint64_t id) {
-    skippy_index_remove(r->index, id);
+static void drop_row(sk_reuse *r, uint64_t id) {
+    skippy_index_remove(r->index, sk_index_id(id, SK_TAG_ROW));
     sk_terminal_drop(&r->terminal, id);
 }
 
-int sk_reuse_record_logits(sk_reuse *r, const skippy_key *ns, const char *tenant, const int32_t *tokens, size_t n,
-                           const float *row) {
-    if (!r->enabled || n < r->min_tokens || !sk_terminal_fits(&r->terminal)) return SKIPPY_OK;
+static void make_row_room(sk_reuse *r, size_t n_tokens) {
+    for (uint64_t v; (v = sk_terminal_victim(&r->terminal, n_tokens)) != 0; drop_row(r, v))
+        if (r->before_evict_row) r->before_evict_row(r->ud, sk_terminal_find(&r->terminal, v));
+}
+
+int sk_reuse_record_logits(sk_reuse *r, const sk_owner *owner, const int32_t *tokens, size_t n, const float *row,
+                           unsigned stored) {
+    if (!r->enabled || n < r->min_tokens || !sk_terminal_fits(&r->terminal, n)) return SKIPPY_OK;
     skippy_match m;
-    if (skippy_index_match(r->index, ns, tokens, n, n, &m) == SKIPPY_OK && m.terminal_id) return SKIPPY_OK;
-    for (uint64_t v = sk_terminal_victim(&r->terminal); v; v = sk_terminal_victim(&r->terminal)) drop_terminal(r, v);
-    uint64_t id = r->next_terminal;
-    int rc = sk_terminal_put(&r->terminal, id, row, tenant);
+    if (skippy_index_match(r->index, &owner->ns, tokens, n, n, &m) == SKIPPY_OK && m.terminal[SKIPPY_TIER_RESIDENT])
+        return SKIPPY_OK;
+    make_row_room(r, n);
+    /* the row copies what is borrowed here */
+    const sk_terminal_row desc = {.id = r->next_terminal,
+                                  .ns = owner->ns,
+                                  .tokens = (int32_t *)tokens,
+                                  .n_tokens = n,
+                                  .tenant = (char *)owner->tenant,
+                                  .cache_namespace = (char *)owner->cache_namespace,
+                                  .stored = stored,
+                                  .since = ++r->clock};
+    int rc = sk_terminal_put(&r->terminal, &desc, row);
     if (rc) return rc;
-    r->next_terminal += 2;
-    skippy_residency res = {
-        .id = id, .kind = SKIPPY_KIND_TERMINAL, .tier = SKIPPY_TIER_RAM, .reach = SKIPPY_REACH_EXACT};
-    rc = skippy_index_insert(r->index, ns, tokens, n, &res);
-    if (rc) sk_terminal_drop(&r->terminal, id);
+    r->next_terminal++;
+    skippy_residency res = {.id = sk_index_id(desc.id, SK_TAG_ROW),
+                            .kind = SKIPPY_KIND_TERMINAL,
+                            .tier = SKIPPY_TIER_RESIDENT,
+                            .reach = SKIPPY_REACH_EXACT};
+    rc = skippy_index_insert(r->index, &owner->ns, tokens, n, &res);
+    if (rc) sk_terminal_drop(&r->terminal, desc.id);
     return rc;
 }
 
@@ -266,17 +299,24 @@ bool sk_reuse_evict_one(sk_reuse *r, enum skippy_evict_reason why) {
     return id != 0 && drop_entry(r, id, why) == SKIPPY_OK;
 }
 
-static bool same_tenant(const char *a, const char *b) {
-    return a == b || (a && b && strcmp(a, b) == 0);
+static bool means(const skippy_erase_filter *f, const skippy_key *ns, const char *tenant, const char *cache_namespace,
+                  const int32_t *tokens, size_t n) {
+    const skippy_manifest m = {
+        .ns = *ns, .tenant = tenant, .cache_namespace = cache_namespace, .tokens = tokens, .n_tokens = n};
+    return !f || skippy_erase_matches(f, &m);
 }
 
-size_t sk_reuse_erase(sk_reuse *r, const char *tenant, bool all) {
+size_t sk_reuse_erase(sk_reuse *r, const skippy_erase_filter *f) {
     size_t dropped = 0;
-    for (size_t i = r->n_entries; i-- > 0;)
-        if ((all || same_tenant(r->entries[i].tenant, tenant)) &&
-            drop_entry(r, r->entries[i].id, SKIPPY_EVICT_ERASED) == SKIPPY_OK)
+    for (size_t i = r->n_entries; i-- > 0;) {
+        const sk_reuse_entry *x = &r->entries[i];
+        if (means(f, &x->ns, x->tenant, x->cache_namespace, x->tokens, x->n_tokens) &&
+            drop_entry(r, x->id, SKIPPY_EVICT_ERASED) == SKIPPY_OK)
             dropped++;
-    for (size_t i = r->terminal.n; i-- > 0;)
-        if (all || same_tenant(r->terminal.rows[i].tenant, tenant)) drop_terminal(r, r->terminal.rows[i].id);
+    }
+    for (size_t i = r->terminal.n; i-- > 0;) {
+        const sk_terminal_row *row = &r->terminal.rows[i];
+        if (means(f, &row->ns, row->tenant, row->cache_namespace, row->tokens, row->n_tokens)) drop_row(r, row->id);
+    }
     return dropped;
 }

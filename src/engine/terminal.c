@@ -11,39 +11,42 @@ void sk_terminal_init(sk_terminal *t, size_t n_vocab, uint64_t max_bytes) {
     t->max_bytes = max_bytes;
 }
 
+static void row_free(sk_terminal_row *r) {
+    free(r->row);
+    free(r->tokens);
+    free(r->tenant);
+    free(r->cache_namespace);
+}
+
 void sk_terminal_free(sk_terminal *t) {
-    for (size_t i = 0; i < t->n; i++) {
-        free(t->rows[i].row);
-        free(t->rows[i].tenant);
-    }
+    for (size_t i = 0; i < t->n; i++) row_free(&t->rows[i]);
     free(t->rows);
     memset(t, 0, sizeof *t);
 }
 
-static uint64_t row_bytes(const sk_terminal *t) {
-    return (uint64_t)t->n_vocab * sizeof(float);
+static uint64_t row_bytes(const sk_terminal *t, size_t n_tokens) {
+    return (uint64_t)t->n_vocab * sizeof(float) + (uint64_t)n_tokens * sizeof(int32_t);
 }
 
-int sk_terminal_fits(const sk_terminal *t) {
-    return row_bytes(t) <= t->max_bytes;
+int sk_terminal_fits(const sk_terminal *t, size_t n_tokens) {
+    return row_bytes(t, n_tokens) <= t->max_bytes;
 }
 
-static sk_terminal_row *find(sk_terminal *t, uint64_t id) {
+sk_terminal_row *sk_terminal_find(const sk_terminal *t, uint64_t id) {
     for (size_t i = 0; i < t->n; i++)
         if (t->rows[i].id == id) return &t->rows[i];
     return NULL;
 }
 
-uint64_t sk_terminal_victim(const sk_terminal *t) {
-    if (t->n == 0 || t->bytes + row_bytes(t) <= t->max_bytes) return 0;
+uint64_t sk_terminal_victim(const sk_terminal *t, size_t n_tokens) {
+    if (t->n == 0 || t->bytes + row_bytes(t, n_tokens) <= t->max_bytes) return 0;
     const sk_terminal_row *oldest = &t->rows[0];
     for (size_t i = 1; i < t->n; i++)
         if (t->rows[i].last_use < oldest->last_use) oldest = &t->rows[i];
     return oldest->id;
 }
 
-int sk_terminal_put(sk_terminal *t, uint64_t id, const float *row, const char *tenant) {
-    if (t->bytes + row_bytes(t) > t->max_bytes) return SKIPPY_E_FULL;
+static int add_row(sk_terminal *t, const sk_terminal_row *r) {
     if (t->n == t->cap) {
         size_t cap = t->cap ? 2 * t->cap : 16;
         sk_terminal_row *grown = realloc(t->rows, cap * sizeof *grown);
@@ -51,31 +54,40 @@ int sk_terminal_put(sk_terminal *t, uint64_t id, const float *row, const char *t
         t->rows = grown;
         t->cap = cap;
     }
-    float *copy = malloc(row_bytes(t));
-    char *who = tenant ? strdup(tenant) : NULL;
-    if (!copy || (tenant && !who)) {
-        free(copy);
-        free(who);
-        return SKIPPY_E_NOMEM;
-    }
-    memcpy(copy, row, row_bytes(t));
-    t->rows[t->n++] = (sk_terminal_row){.id = id, .last_use = ++t->clock, .row = copy, .tenant = who};
-    t->bytes += row_bytes(t);
+    t->rows[t->n++] = *r;
+    t->bytes += row_bytes(t, r->n_tokens);
     return SKIPPY_OK;
 }
 
+int sk_terminal_put(sk_terminal *t, const sk_terminal_row *desc, const float *row) {
+    if (t->bytes + row_bytes(t, desc->n_tokens) > t->max_bytes) return SKIPPY_E_FULL;
+    sk_terminal_row r = *desc;
+    r.last_use = ++t->clock;
+    r.row = malloc(t->n_vocab * sizeof(float));
+    r.tokens = malloc(desc->n_tokens * sizeof *r.tokens);
+    r.tenant = desc->tenant ? strdup(desc->tenant) : NULL;
+    r.cache_namespace = desc->cache_namespace ? strdup(desc->cache_namespace) : NULL;
+    int rc = SKIPPY_E_NOMEM;
+    if (r.row && r.tokens && !desc->tenant == !r.tenant && !desc->cache_namespace == !r.cache_namespace) {
+        memcpy(r.row, row, t->n_vocab * sizeof(float));
+        memcpy(r.tokens, desc->tokens, desc->n_tokens * sizeof *r.tokens);
+        rc = add_row(t, &r);
+    }
+    if (rc) row_free(&r);
+    return rc;
+}
+
 const float *sk_terminal_get(sk_terminal *t, uint64_t id) {
-    sk_terminal_row *r = find(t, id);
+    sk_terminal_row *r = sk_terminal_find(t, id);
     if (!r) return NULL;
     r->last_use = ++t->clock;
     return r->row;
 }
 
 void sk_terminal_drop(sk_terminal *t, uint64_t id) {
-    sk_terminal_row *r = find(t, id);
+    sk_terminal_row *r = sk_terminal_find(t, id);
     if (!r) return;
-    free(r->row);
-    free(r->tenant);
-    t->bytes -= row_bytes(t);
+    t->bytes -= row_bytes(t, r->n_tokens);
+    row_free(r);
     *r = t->rows[--t->n];
 }

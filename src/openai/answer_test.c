@@ -442,29 +442,6 @@ static void a_prompt_over_the_context_is_refused_with_both_numbers(void **state)
     sk_api_destroy(api);
 }
 
-/* The longest token of the model of these tests has 12 bytes. */
-static void a_text_that_cannot_fit_is_refused_before_it_is_tokenised(void **state) {
-    (void)state;
-    static const struct {
-        const char *head, *tail;
-    } forms[] = {{"{\"prompt\":\"", "\"}"}, {"{\"prompt\":[\"", "\",5]}"}, {"{\"prompt\":[\"a\",\"", "\"]}"}};
-    sk_api_params p = {.model = fake_model(), .model_id = "fake", .n_ctx = 8, .default_n_predict = -1};
-    sk_api *api = NULL;
-    sk_api_call *c;
-    sk_api_error err;
-    char text[108 + 1], body[160];
-    memset(text, 'a', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    assert_int_equal(sk_api_create(&p, &api, NULL), SKIPPY_OK);
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        size_t n = (size_t)snprintf(body, sizeof body, "%s%s%s", forms[i].head, text, forms[i].tail);
-        assert_int_equal(sk_api_parse(api, SK_API_LLAMA, body, n, &c, &err), 400);
-        assert_string_equal(err.code, "context_length_exceeded");
-        if (!strstr(err.message, "at least 9 tokens, and the context holds 8")) fail_msg("%zu: %s", i, err.message);
-    }
-    sk_api_destroy(api);
-}
-
 static void one_shot(int (*fn)(sk_api *, const char *, size_t, sk_buf *), sk_api *api, const char *body, int status,
                      const char *expected) {
     sk_buf out = {0};
@@ -515,7 +492,6 @@ int main(void) {
         cmocka_unit_test(llama_answers_have_its_fields),
         cmocka_unit_test(progress_is_streamed_when_it_was_asked_for),
         cmocka_unit_test(a_prompt_over_the_context_is_refused_with_both_numbers),
-        cmocka_unit_test(a_text_that_cannot_fit_is_refused_before_it_is_tokenised),
         cmocka_unit_test(one_shot_endpoints_answer_and_refuse),
     };
     return cmocka_run_group_tests_name("answer", tests, NULL, NULL);

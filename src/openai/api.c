@@ -9,10 +9,14 @@
 #include "openai/internal.h"
 #include "openai/render.h"
 
+/* Of a text for /tokenize: some seconds of work. */
+enum { MAX_TOKENIZE_BYTES = 8 * 1024 * 1024 };
+
 int sk_api_create(const sk_api_params *p, sk_api **out, sk_err *e) {
     *out = NULL;
     sk_api *api = calloc(1, sizeof *api);
     if (!api) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+    pthread_mutex_init(&api->chat_lock, NULL);
     api->model = p->model;
     api->n_ctx = p->n_ctx;
     api->default_n_predict = p->default_n_predict;
@@ -35,6 +39,7 @@ void sk_api_destroy(sk_api *api) {
     if (!api) return;
     sk_chat_destroy(api->chat);
     sk_prompt_memo_destroy(api->memo);
+    pthread_mutex_destroy(&api->chat_lock);
     free(api->model_id);
     free(api);
 }
@@ -91,6 +96,9 @@ static int answer_tokenize(sk_api *api, const json_t *body, sk_buf *out, sk_api_
     bool add_special = false, parse_special = true, with_pieces = false;
     const json_t *content = sk_field(body, "content");
     if (!json_is_string(content)) return sk_api_invalid(err, "content", "'content' must be a string");
+    if (json_string_length(content) > MAX_TOKENIZE_BYTES)
+        return sk_api_invalid(err, "content", "'content' has %zu bytes; at most %d are allowed",
+                              json_string_length(content), MAX_TOKENIZE_BYTES);
     int status = sk_field_bool(body, "add_special", &add_special, err);
     if (!status) status = sk_field_bool(body, "parse_special", &parse_special, err);
     if (!status) status = sk_field_bool(body, "with_pieces", &with_pieces, err);
@@ -149,11 +157,40 @@ int sk_api_detokenize(sk_api *api, const char *body, size_t len, sk_buf *out) {
     return one_shot(api, body, len, out, answer_detokenize);
 }
 
+int sk_api_check_length(const sk_api *api, size_t len, sk_api_error *err) {
+    size_t least = sk_prompt_memo_least_tokens(api->memo, len);
+    return least >= api->n_ctx ? sk_api_context_far_exceeded(err, least, api->n_ctx) : 0;
+}
+
+/* Bytes of what was said to the model. Its own words do not count: templates leave its earlier thoughts out. */
+static size_t message_bytes(const json_t *messages) {
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *m = json_array_get(messages, i), *content = json_object_get(m, "content");
+        if (!strcmp(json_string_value(json_object_get(m, "role")), "assistant")) continue;
+        n += json_string_length(content);
+        for (size_t k = 0; k < json_array_size(content); k++)
+            n += json_string_length(json_object_get(json_array_get(content, k), "text"));
+    }
+    return n;
+}
+
+/* A template takes seconds for some tens of megabytes, so what cannot fit is refused before. */
+int sk_api_render(sk_api *api, const sk_chat_fields *fields, const json_t *schema, sk_chat_prompt *out,
+                  sk_api_error *err) {
+    int too_long = sk_api_check_length(api, message_bytes(fields->messages), err);
+    if (too_long) return too_long;
+    pthread_mutex_lock(&api->chat_lock);
+    int status = sk_render_chat(api->chat, fields, schema, out, err);
+    pthread_mutex_unlock(&api->chat_lock);
+    return status;
+}
+
 static int answer_template(sk_api *api, const json_t *body, sk_buf *out, sk_api_error *err) {
     sk_chat_fields fields;
     sk_chat_prompt prompt;
     int status = sk_chat_fields_parse(body, &fields, err);
-    if (!status) status = sk_render_chat(api->chat, &fields, NULL, &prompt, err);
+    if (!status) status = sk_api_render(api, &fields, NULL, &prompt, err);
     if (status) return status;
     sk_buf_str(out, "{\"prompt\":");
     sk_write_string(out, prompt.text, prompt.len);

@@ -1,5 +1,6 @@
 /* API objects to engine requests and back: JSON in, JSON or SSE out. No sockets here.
- * One sk_api per server; its calls are made on the HTTP loop thread only (not thread-safe), except where noted. */
+ * One sk_api per server. Its functions may be called on any thread, several at a time. A call belongs to one thread at
+ * a time. */
 #ifndef SKIPPY_OPENAI_API_H
 #define SKIPPY_OPENAI_API_H
 

@@ -6,10 +6,11 @@
 
 #include "base/clock.h"
 #include "openai/boundaries.h"
+#include "openai/grammar_check.h"
 #include "openai/internal.h"
 #include "openai/render.h"
 
-static void job_clear(sk_job *j) {
+static void choice_clear(sk_choice *j) {
     sk_records_free(j->records, j->n_records);
     free(j->tokens);
     free(j->error_text);
@@ -20,9 +21,9 @@ static void job_clear(sk_job *j) {
 
 void sk_api_call_free(sk_api_call *c) {
     if (!c) return;
-    for (size_t i = 0; i < c->n_jobs; i++) job_clear(&c->jobs[i]);
+    for (size_t i = 0; i < c->n_choices; i++) choice_clear(&c->choices[i]);
     for (size_t i = 0; i < c->n_prompts; i++) sk_prompt_clear(&c->prompts[i]);
-    free(c->jobs);
+    free(c->choices);
     free(c->prompts);
     free(c->triggers);
     free(c->preserved);
@@ -49,12 +50,6 @@ static int check_fits(const sk_api_call *c, const sk_prompt *p, sk_api_error *er
     return p->n_tokens >= c->api->n_ctx ? sk_api_context_exceeded(err, p->n_tokens, c->api->n_ctx) : 0;
 }
 
-/* Tokenising runs on the thread that serves all clients, so a text that cannot fit is refused before. */
-static int check_length(const sk_api_call *c, size_t len, sk_api_error *err) {
-    size_t least = sk_prompt_memo_least_tokens(c->api->memo, len);
-    return least >= c->api->n_ctx ? sk_api_context_far_exceeded(err, least, c->api->n_ctx) : 0;
-}
-
 /* Bytes of text in a prompt: it may be a list that mixes text and token ids. */
 static size_t text_bytes(const json_t *v) {
     size_t n = json_string_length(v);
@@ -64,7 +59,7 @@ static size_t text_bytes(const json_t *v) {
 
 static int add_chat_prompt(sk_api_call *c, sk_api_error *err) {
     sk_chat_prompt rendered;
-    int status = sk_render_chat(c->api->chat, &c->request.chat, c->request.json_schema, &rendered, err);
+    int status = sk_api_render(c->api, &c->request.chat, c->request.json_schema, &rendered, err);
     if (status) return status;
     c->format = rendered.format;
     c->prompts = calloc(1, sizeof *c->prompts);
@@ -72,7 +67,7 @@ static int add_chat_prompt(sk_api_call *c, sk_api_error *err) {
         free(rendered.text);
         return sk_api_nomem(err);
     }
-    status = check_length(c, rendered.len, err);
+    status = sk_api_check_length(c->api, rendered.len, err);
     if (status) {
         free(rendered.text);
         return status;
@@ -98,7 +93,7 @@ static int add_text_prompts(sk_api_call *c, sk_api_error *err) {
     for (size_t i = 0; i < n; i++) {
         sk_prompt *p = &c->prompts[i];
         const json_t *one = list ? json_array_get(v, i) : v;
-        int status = check_length(c, text_bytes(one), err);
+        int status = sk_api_check_length(c->api, text_bytes(one), err);
         if (!status) status = sk_prompt_from_json(c->api->model, c->api->memo, one, p, err);
         if (status) return status;
         c->n_prompts++;
@@ -152,11 +147,13 @@ static int set_triggers(sk_api_call *c, const sk_chat_format_info *f, sk_api_err
 
 static int set_format(sk_api_call *c, sk_api_error *err) {
     const sk_chat_format_info *f = sk_chat_format_get_info(c->format);
+    int status = 0;
     if (*f->grammar) {
+        status = sk_grammar_check(f->grammar, c->request.json_schema ? "response_format" : "tools", err);
         c->sampling.grammar = f->grammar;
         c->sampling.grammar_lazy = f->grammar_lazy;
     }
-    int status = set_preserved(c, f, err);
+    if (!status) status = set_preserved(c, f, err);
     return status ? status : set_triggers(c, f, err);
 }
 
@@ -184,7 +181,7 @@ static int set_grammar(sk_api_call *c, sk_api_error *err) {
     if (rc) return sk_api_invalid(err, "json_schema", "the schema cannot be turned into a grammar: %s", e.text);
     c->grammar = grammar;
     c->sampling.grammar = grammar;
-    return 0;
+    return sk_grammar_check(grammar, "json_schema", err);
 }
 
 static void fill_request(const sk_api_call *c, const sk_prompt *p, uint32_t choice, sk_gen_request *out) {
@@ -206,12 +203,12 @@ static void fill_request(const sk_api_call *c, const sk_prompt *p, uint32_t choi
     out->want_progress = r->stream && r->return_progress;
 }
 
-static int add_jobs(sk_api_call *c, sk_api_error *err) {
+static int add_choices(sk_api_call *c, sk_api_error *err) {
     size_t per_prompt = c->request.n;
-    c->jobs = calloc(c->n_prompts * per_prompt, sizeof *c->jobs);
-    if (!c->jobs) return sk_api_nomem(err);
+    c->choices = calloc(c->n_prompts * per_prompt, sizeof *c->choices);
+    if (!c->choices) return sk_api_nomem(err);
     for (size_t i = 0; i < c->n_prompts * per_prompt; i++) {
-        sk_job *j = &c->jobs[c->n_jobs++];
+        sk_choice *j = &c->choices[c->n_choices++];
         j->index = (uint32_t)i;
         j->prompt = i / per_prompt;
         fill_request(c, &c->prompts[j->prompt], (uint32_t)(i % per_prompt), &j->request);
@@ -228,7 +225,7 @@ static int build(sk_api_call *c, sk_api_error *err) {
     if (!status && c->format) status = set_format(c, err);
     if (!status) status = set_grammar(c, err);
     if (!status) status = set_stops(c, err);
-    return status ? status : add_jobs(c, err);
+    return status ? status : add_choices(c, err);
 }
 
 int sk_api_parse(sk_api *api, enum sk_api_kind kind, const char *body, size_t len, sk_api_call **out,
@@ -250,11 +247,11 @@ int sk_api_parse(sk_api *api, enum sk_api_kind kind, const char *body, size_t le
 }
 
 size_t sk_api_call_jobs(const sk_api_call *c) {
-    return c->n_jobs;
+    return c->n_choices;
 }
 
 const sk_gen_request *sk_api_call_request(const sk_api_call *c, size_t job) {
-    return &c->jobs[job].request;
+    return &c->choices[job].request;
 }
 
 bool sk_api_call_stream(const sk_api_call *c) {
@@ -262,5 +259,5 @@ bool sk_api_call_stream(const sk_api_call *c) {
 }
 
 bool sk_api_call_done(const sk_api_call *c) {
-    return c->n_done == c->n_jobs;
+    return c->n_done == c->n_choices;
 }

@@ -15,7 +15,7 @@ static const sk_writer *writer_of(const sk_api_call *c) {
     return &sk_llama_writer;
 }
 
-static bool keep_tokens(sk_job *j, const sk_gen_event *ev) {
+static bool keep_tokens(sk_choice *j, const sk_gen_event *ev) {
     while (ev->n_tokens > j->cap_tokens - j->n_tokens) {
         size_t cap = j->cap_tokens ? j->cap_tokens * 2 : 64;
         int32_t *grown = realloc(j->tokens, cap * sizeof *grown);
@@ -27,13 +27,13 @@ static bool keep_tokens(sk_job *j, const sk_gen_event *ev) {
     return true;
 }
 
-static void keep_stats(sk_job *j, const sk_gen_event *ev) {
+static void keep_stats(sk_choice *j, const sk_gen_event *ev) {
     if (!ev->stats) return;
     j->stats = *ev->stats;
     j->has_stats = true;
 }
 
-static int on_text(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static int on_text(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     const sk_request *r = &c->request;
     if (!j->first_ns) j->first_ns = sk_now_ns();
     sk_buf_add(&j->text, ev->text, ev->len);
@@ -44,7 +44,7 @@ static int on_text(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *ou
     return SKIPPY_OK;
 }
 
-static void error_of(const sk_job *j, sk_api_error *err) {
+static void error_of(const sk_choice *j, sk_api_error *err) {
     int status = sk_api_status_for(j->error_code);
     const char *type = "server_error", *code = NULL;
     if (status == 400) type = "invalid_request_error";
@@ -56,13 +56,13 @@ static void error_of(const sk_job *j, sk_api_error *err) {
                      j->error_text ? j->error_text : skippy_strerror(j->error_code));
 }
 
-static void job_done(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void job_done(sk_api_call *c, sk_choice *j, sk_buf *out) {
     j->done = true;
     c->n_done++;
-    if (c->request.stream && c->n_done == c->n_jobs) writer_of(c)->close(c, out);
+    if (c->request.stream && c->n_done == c->n_choices) writer_of(c)->close(c, out);
 }
 
-static void job_failed(sk_api_call *c, sk_job *j, int code, const char *text, sk_buf *out) {
+static void job_failed(sk_api_call *c, sk_choice *j, int code, const char *text, sk_buf *out) {
     sk_api_error err;
     j->error_code = code ? code : SKIPPY_E_RUNTIME;
     j->error_text = text ? strdup(text) : NULL;
@@ -75,7 +75,7 @@ static void job_failed(sk_api_call *c, sk_job *j, int code, const char *text, sk
     job_done(c, j, out);
 }
 
-static int on_done(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static int on_done(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     keep_stats(j, ev);
     j->finish = ev->finish;
     if (ev->finish == SK_FINISH_WORD && ev->stop_word) {
@@ -93,8 +93,8 @@ static int on_done(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *ou
 }
 
 int sk_api_call_event(sk_api_call *c, size_t job, const sk_gen_event *ev, sk_buf *out) {
-    if (job >= c->n_jobs || c->jobs[job].done) return SKIPPY_E_INVALID;
-    sk_job *j = &c->jobs[job];
+    if (job >= c->n_choices || c->choices[job].done) return SKIPPY_E_INVALID;
+    sk_choice *j = &c->choices[job];
     int rc = SKIPPY_OK;
     switch (ev->type) {
     case SK_EV_START:
@@ -115,14 +115,14 @@ int sk_api_call_event(sk_api_call *c, size_t job, const sk_gen_event *ev, sk_buf
 }
 
 void sk_api_call_fail(sk_api_call *c, size_t job, int code, const char *text, sk_buf *out) {
-    if (job < c->n_jobs && !c->jobs[job].done) job_failed(c, &c->jobs[job], code, text, out);
+    if (job < c->n_choices && !c->choices[job].done) job_failed(c, &c->choices[job], code, text, out);
 }
 
 int sk_api_call_response(sk_api_call *c, sk_buf *out) {
     sk_api_error err;
-    for (size_t i = 0; i < c->n_jobs; i++) {
-        if (!c->jobs[i].error_code) continue;
-        error_of(&c->jobs[i], &err);
+    for (size_t i = 0; i < c->n_choices; i++) {
+        if (!c->choices[i].error_code) continue;
+        error_of(&c->choices[i], &err);
         sk_api_error_json(&err, out);
         return err.status;
     }

@@ -5,6 +5,7 @@ extern "C" {
 #include "openai/chat_bridge.h"
 #include "runtime/native_guard.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -86,7 +87,7 @@ bool ends_with(const std::string &s, const std::string &suffix) {
 } // namespace
 
 struct sk_chat_format {
-    size_t references = 1;
+    std::atomic<size_t> references{1}; // taken where conversations are rendered, released where answers end
     std::string grammar;
     std::string generation_prompt;
     common_chat_parser_params parser;

@@ -1,6 +1,7 @@
 /* C access to llama.cpp's chat library: Jinja templates, grammars for tools and schemas, parsing of what the model
- * wrote. No exception leaves it: failures come back as codes with words. Not thread-safe: one sk_chat belongs to one
- * thread. */
+ * wrote. No exception leaves it: failures come back as codes with words. Not thread-safe: only one thread at a time may
+ * use a sk_chat, or a sk_chat_parser. A sk_chat_format does not change once it is made: any thread may use and release
+ * it. */
 #ifndef SKIPPY_OPENAI_CHAT_BRIDGE_H
 #define SKIPPY_OPENAI_CHAT_BRIDGE_H
 

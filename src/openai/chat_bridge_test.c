@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "openai/chat_bridge.h"
+#include "openai/grammar_check.h"
 
 #define TOOLS                                                                                                               \
     "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Weather of a city\",\"parameters\":{" \
@@ -170,6 +171,8 @@ static void check_constraint(const char *name, sk_chat *chat, const sk_chat_inpu
         return;
     }
     const sk_chat_format_info *f = sk_chat_format_get_info(p.format);
+    sk_api_error err;
+    if (sk_grammar_check(f->grammar, "tools", &err)) fail_msg("%s: %s", name, err.message);
     if (*f->grammar && !f->grammar_lazy) {
         const char *root = strstr(f->grammar, "root ::= ");
         assert_non_null(root);

@@ -4,6 +4,7 @@
 
 #include "openai/fields.h"
 #include "openai/request.h"
+#include "openai/schema_check.h"
 
 static int tool_error(sk_api_error *err, size_t i, const char *member, const char *text) {
     char param[64];
@@ -11,7 +12,7 @@ static int tool_error(sk_api_error *err, size_t i, const char *member, const cha
     return sk_api_invalid(err, param, "%s: %s", param, text);
 }
 
-static int check_tool(const json_t *tool, size_t i, sk_api_error *err) {
+static int check_tool(const json_t *tool, size_t i, uint64_t *steps, sk_api_error *err) {
     const char *type = json_string_value(json_object_get(tool, "type"));
     const json_t *function = json_object_get(tool, "function");
     if (!type || strcmp(type, "function") != 0) return tool_error(err, i, ".type", "must be \"function\"");
@@ -28,15 +29,19 @@ static int check_tool(const json_t *tool, size_t i, sk_api_error *err) {
         return tool_error(err, i, ".function.parameters", "must be a JSON schema object");
     if (sk_json_depth(tool, SK_MAX_NESTING) > SK_MAX_NESTING)
         return tool_error(err, i, ".function.parameters", "is nested too deeply");
-    return 0;
+    if (!parameters) return 0;
+    char param[64];
+    snprintf(param, sizeof param, "tools[%zu].function.parameters", i);
+    return sk_schema_check(parameters, param, steps, err);
 }
 
 int sk_tools_check(const json_t *tools, sk_api_error *err) {
     size_t n = json_array_size(tools);
     if (n > SK_MAX_TOOLS)
         return sk_api_invalid(err, "tools", "'tools' has %zu entries; at most %d are allowed", n, SK_MAX_TOOLS);
+    uint64_t steps = 0; /* of all tools: they become one grammar */
     for (size_t i = 0; i < n; i++) {
-        int rc = check_tool(json_array_get(tools, i), i, err);
+        int rc = check_tool(json_array_get(tools, i), i, &steps, err);
         if (rc) return rc;
     }
     return 0;

@@ -2,12 +2,12 @@
 #include <string.h>
 
 #include "openai/fields.h"
+#include "openai/grammar_check.h"
 #include "openai/request.h"
+#include "openai/schema_check.h"
 
 /* Larger grammars are refused: each costs memory per lane and time per token. */
 #define MAX_GRAMMAR_BYTES (256 * 1024)
-/* Parentheses inside parentheses: llama.cpp's parser calls itself for each, and some thousands overflow its stack. */
-#define MAX_GRAMMAR_NESTING 256
 
 static int take_schema(sk_request *r, const json_t *schema, const char *param, sk_api_error *err) {
     if (!json_is_object(schema))
@@ -15,6 +15,9 @@ static int take_schema(sk_request *r, const json_t *schema, const char *param, s
                               sk_field_kind(schema));
     if (sk_json_depth(schema, SK_MAX_NESTING) > SK_MAX_NESTING)
         return sk_api_invalid(err, param, "'%s' is nested more than %d levels deep", param, SK_MAX_NESTING);
+    uint64_t steps = 0;
+    int rc = sk_schema_check(schema, param, &steps, err);
+    if (rc) return rc;
     r->json_schema = json_incref((json_t *)schema);
     return 0;
 }
@@ -51,35 +54,6 @@ static int parse_response_format(sk_request *r, sk_api_error *err) {
                           "'response_format.type' must be \"text\", \"json_object\" or \"json_schema\"");
 }
 
-/* Behind the literal, character class or token that begins at s and ends with `close`. */
-static const char *skip_quoted(const char *s, char close, bool escapes) {
-    for (s++; *s && *s != close; s++)
-        if (escapes && *s == '\\' && s[1]) s++;
-    return *s ? s + 1 : s;
-}
-
-/* How deep the parentheses of a GBNF grammar are nested. */
-static size_t grammar_nesting(const char *s) {
-    size_t depth = 0, deepest = 0;
-    while (*s) {
-        switch (*s) {
-        case '"': s = skip_quoted(s, '"', true); continue;
-        case '[': s = skip_quoted(s, ']', true); continue;
-        case '<': s = skip_quoted(s, '>', false); continue;
-        case '#': s += strcspn(s, "\r\n"); continue;
-        case '(':
-            if (++depth > deepest) deepest = depth;
-            break;
-        case ')':
-            if (depth > 0) depth--;
-            break;
-        default: break;
-        }
-        s++;
-    }
-    return deepest;
-}
-
 static int parse_grammar(sk_request *r, sk_api_error *err) {
     const char *grammar = NULL;
     int rc = sk_field_string(r->body, "grammar", &grammar, err);
@@ -90,9 +64,8 @@ static int parse_grammar(sk_request *r, sk_api_error *err) {
         return sk_api_invalid(err, "grammar", "'grammar' cannot be combined with 'tools'");
     if (strlen(grammar) > MAX_GRAMMAR_BYTES)
         return sk_api_invalid(err, "grammar", "'grammar' is larger than %d bytes", MAX_GRAMMAR_BYTES);
-    if (grammar_nesting(grammar) > MAX_GRAMMAR_NESTING)
-        return sk_api_invalid(err, "grammar", "parentheses in 'grammar' are nested more than %d levels deep",
-                              MAX_GRAMMAR_NESTING);
+    rc = sk_grammar_check(grammar, "grammar", err);
+    if (rc) return rc;
     r->grammar = grammar;
     return 0;
 }

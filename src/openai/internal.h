@@ -2,6 +2,7 @@
 #ifndef SKIPPY_OPENAI_INTERNAL_H
 #define SKIPPY_OPENAI_INTERNAL_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "openai/api.h"
@@ -15,12 +16,22 @@ struct sk_api {
     char *model_id;
     uint32_t n_ctx;
     int32_t default_n_predict;
+    /* One conversation is rendered at a time: llama.cpp's template code is not written for more (it calls localtime).
+     */
+    pthread_mutex_t chat_lock;
     sk_chat *chat;
     sk_prompt_memo *memo;
 };
 
+/* 400 when a text of len bytes cannot fit into the context, whatever its tokens are. */
+int sk_api_check_length(const sk_api *api, size_t len, sk_api_error *err);
+/* Renders a conversation with the model's template, one at a time, unless it cannot fit into the context. As
+ * sk_render_chat. */
+int sk_api_render(sk_api *api, const sk_chat_fields *fields, const json_t *schema, sk_chat_prompt *out,
+                  sk_api_error *err);
+
 /* One generation: one choice of one prompt. */
-typedef struct sk_job {
+typedef struct sk_choice {
     sk_gen_request request; /* borrows from the call */
     uint32_t index;         /* choice index in the answer */
     size_t prompt;          /* index of its prompt */
@@ -40,7 +51,7 @@ typedef struct sk_job {
     sk_gen_stats stats; /* of the newest event that had some */
     bool has_stats;
     uint64_t start_ns, first_ns; /* left the queue; first text */
-} sk_job;
+} sk_choice;
 
 struct sk_api_call {
     sk_api *api;
@@ -54,8 +65,8 @@ struct sk_api_call {
     char *grammar;     /* of a schema, on text endpoints */
     const char **stop; /* the request's and the format's */
     size_t n_stop;
-    sk_job *jobs;
-    size_t n_jobs, n_done;
+    sk_choice *choices;
+    size_t n_choices, n_done;
     char id[40];
     int64_t created;
 };
@@ -63,11 +74,11 @@ struct sk_api_call {
 /* One kind of answer: how events become bytes. */
 typedef struct sk_writer {
     /* Streaming: a TEXT event; may write nothing. */
-    void (*text)(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out);
+    void (*text)(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out);
     /* Streaming: a PROGRESS event. */
-    void (*progress)(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out);
+    void (*progress)(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out);
     /* Streaming: a job ended well. */
-    void (*finish)(sk_api_call *c, sk_job *j, sk_buf *out);
+    void (*finish)(sk_api_call *c, sk_choice *j, sk_buf *out);
     /* Streaming: all jobs ended. */
     void (*close)(sk_api_call *c, sk_buf *out);
     /* Not streaming: the whole body. */
@@ -86,9 +97,9 @@ void sk_write_head(const sk_api_call *c, const char *object, sk_buf *out);
 /* usage of the whole call: each prompt is counted once, each choice's tokens too. */
 void sk_write_usage(const sk_api_call *c, sk_buf *out);
 /* llama-server's timings object of a job, estimated from our clock while it runs. */
-void sk_write_timings(const sk_job *j, sk_buf *out);
+void sk_write_timings(const sk_choice *j, sk_buf *out);
 /* llama-server's prompt_progress object. */
-void sk_write_progress(const sk_job *j, const sk_gen_event *ev, sk_buf *out);
+void sk_write_progress(const sk_choice *j, const sk_gen_event *ev, sk_buf *out);
 /* `[1,2,3]`. */
 void sk_write_tokens(const int32_t *tokens, size_t n, sk_buf *out);
 /* An SSE message around JSON: what stands between begin and end. */
@@ -96,7 +107,8 @@ void sk_sse_begin(sk_buf *out);
 void sk_sse_end(sk_buf *out);
 /* Ends a chunk of /v1/chat/completions or /v1/completions from behind the choice's logprobs on, and its SSE event.
  * finish: why the choice ended, NULL while it goes on; ev: the event that the chunk is about, NULL for none. */
-void sk_write_chunk_end(const sk_api_call *c, const sk_job *j, const sk_gen_event *ev, const char *finish, sk_buf *out);
+void sk_write_chunk_end(const sk_api_call *c, const sk_choice *j, const sk_gen_event *ev, const char *finish,
+                        sk_buf *out);
 /* True when every byte belongs to a whole UTF-8 sequence. */
 bool sk_utf8_valid(const char *s, size_t len);
 /* "stop" or "length". */

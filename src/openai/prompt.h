@@ -20,7 +20,7 @@ typedef struct sk_prompt {
 } sk_prompt;
 
 /* Remembers the tokens of recent prompts, so that a repeated or a grown conversation is not tokenised again from its
- * start. Not thread-safe. */
+ * start. Thread-safe; no lock is held while text is tokenised. */
 typedef struct sk_prompt_memo sk_prompt_memo;
 /* NULL when out of memory. The model is borrowed. */
 sk_prompt_memo *sk_prompt_memo_create(const sk_model *m);

@@ -1,6 +1,7 @@
 /* Recent prompts and their tokens. A prompt that was seen is copied; one that begins like a seen one is tokenised from
  * the last control token that both share. Control tokens cut the text before any merging, so the pieces on both sides
  * of one are tokenised independently of each other, and the result is the same as from scratch. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,24 +14,37 @@
  * it and end in the text that differs. The longest control tokens of known vocabularies have under 64 bytes. */
 #define CUT_MARGIN 128
 
+/* Where the control token at tokens[token] begins in the text. */
+typedef struct memo_cut {
+    size_t offset, token;
+} memo_cut;
+
 typedef struct memo_entry {
     char *text;
     size_t len;
     int32_t *tokens;
     size_t n_tokens;
-    uint64_t used; /* 0 = free */
-    /* Where each cut is: the control token at tokens[token] begins at text[offset]. Ascending. */
-    struct memo_cut {
-        size_t offset, token;
-    } * cuts;
+    uint64_t used;  /* 0 = free */
+    memo_cut *cuts; /* ascending */
     size_t n_cuts;
 } memo_entry;
+
+/* What a seen prompt gives to one that is to be tokenised; copied, so that the lock is not held while that is done. */
+typedef struct head_start {
+    bool whole;      /* the prompts are equal */
+    int32_t *tokens; /* NULL: nothing is known */
+    size_t n_tokens;
+    size_t offset; /* where the text behind the tokens begins */
+    memo_cut *cuts;
+    size_t n_cuts;
+} head_start;
 
 struct sk_prompt_memo {
     const sk_model *model;
     size_t longest; /* bytes of the longest token, at least 1 */
-    uint64_t clock;
-    memo_entry entries[MEMO_ENTRIES];
+    pthread_mutex_t lock;
+    uint64_t clock;                   /* under the lock */
+    memo_entry entries[MEMO_ENTRIES]; /* under the lock */
 };
 
 static size_t longest_piece(const sk_model *m) {
@@ -46,6 +60,7 @@ static size_t longest_piece(const sk_model *m) {
 sk_prompt_memo *sk_prompt_memo_create(const sk_model *m) {
     sk_prompt_memo *memo = calloc(1, sizeof *memo);
     if (!memo) return NULL;
+    pthread_mutex_init(&memo->lock, NULL);
     memo->model = m;
     memo->longest = longest_piece(m);
     return memo;
@@ -65,6 +80,7 @@ static void entry_clear(memo_entry *e) {
 void sk_prompt_memo_destroy(sk_prompt_memo *memo) {
     if (!memo) return;
     for (size_t i = 0; i < MEMO_ENTRIES; i++) entry_clear(&memo->entries[i]);
+    pthread_mutex_destroy(&memo->lock);
     free(memo);
 }
 
@@ -85,13 +101,26 @@ static bool is_control(const sk_model *m, int32_t token) {
 static bool add_cut(memo_entry *e, size_t *cap, size_t offset, size_t token) {
     if (e->n_cuts == *cap) {
         size_t wanted = *cap ? *cap * 2 : 16;
-        struct memo_cut *grown = realloc(e->cuts, wanted * sizeof *grown);
+        memo_cut *grown = realloc(e->cuts, wanted * sizeof *grown);
         if (!grown) return false;
         e->cuts = grown;
         *cap = wanted;
     }
-    e->cuts[e->n_cuts++] = (struct memo_cut){offset, token};
+    e->cuts[e->n_cuts++] = (memo_cut){offset, token};
     return true;
+}
+
+/* How many tokens stand before the text: a begin-of-text token that the tokeniser adds. A text that itself begins with
+ * that token's text leaves it open which of the equal tokens is the added one; counting tells. False: it does not. */
+static bool count_added(const sk_model *m, const memo_entry *e, size_t *added) {
+    char piece[512];
+    *added = 0;
+    if (e->n_tokens == 0 || !is_control(m, e->tokens[0])) return true;
+    size_t size = sk_model_piece(m, e->tokens[0], true, piece, sizeof piece), n_tokens = 0, n_texts = 0;
+    while (n_tokens < e->n_tokens && e->tokens[n_tokens] == e->tokens[0]) n_tokens++;
+    while ((n_texts + 1) * size <= e->len && memcmp(e->text + n_texts * size, piece, size) == 0) n_texts++;
+    *added = n_tokens - n_texts;
+    return n_tokens == n_texts || n_tokens == n_texts + 1;
 }
 
 /* Finds the control tokens of an entry by walking its tokens along its text, from the cuts it has already. Where the
@@ -102,6 +131,8 @@ static void find_cuts(const sk_model *m, memo_entry *e, size_t cap) {
         e->n_cuts--; /* found again by the walk */
         token = e->cuts[e->n_cuts].token;
         at = e->cuts[e->n_cuts].offset;
+    } else if (!count_added(m, e, &token)) {
+        return;
     }
     for (; token < e->n_tokens; token++) {
         if (!sk_token_match(m, e->tokens[token], token == 0, e->text, e->len, at, &used)) return;
@@ -110,68 +141,17 @@ static void find_cuts(const sk_model *m, memo_entry *e, size_t cap) {
     }
 }
 
-static int32_t *copy_tokens(const int32_t *tokens, size_t n) {
-    int32_t *copy = malloc((n ? n : 1) * sizeof *copy);
-    if (copy && n) memcpy(copy, tokens, n * sizeof *copy);
+static void *copy_array(const void *data, size_t n, size_t size) {
+    void *copy = malloc(n ? n * size : 1);
+    if (copy && n) memcpy(copy, data, n * size);
     return copy;
 }
 
-/* Takes over the cuts of `from` up to and with `cut`; both may be NULL. Returns the capacity. */
-static size_t inherit_cuts(memo_entry *slot, const memo_entry *from, const struct memo_cut *cut) {
-    if (!cut) return 0;
-    size_t n = (size_t)(cut - from->cuts) + 1;
-    slot->cuts = malloc(n * sizeof *slot->cuts);
-    if (!slot->cuts) return 0;
-    memcpy(slot->cuts, from->cuts, n * sizeof *slot->cuts);
-    slot->n_cuts = n;
-    return n;
-}
-
-/* Keeps a prompt in the place of the least recently used one, which is never `from`. Without memory it is simply not
- * kept. */
-static void remember(sk_prompt_memo *memo, const char *text, size_t len, const int32_t *tokens, size_t n,
-                     const memo_entry *from, const struct memo_cut *cut) {
-    if (len > MEMO_MAX_BYTES) return;
-    memo_entry *slot = &memo->entries[0];
-    for (size_t i = 1; i < MEMO_ENTRIES; i++)
-        if (memo->entries[i].used < slot->used) slot = &memo->entries[i];
-    entry_clear(slot);
-    slot->text = malloc(len + 1);
-    slot->tokens = copy_tokens(tokens, n);
-    if (!slot->text || !slot->tokens) {
-        entry_clear(slot);
-        return;
-    }
-    memcpy(slot->text, text, len);
-    slot->text[len] = '\0';
-    slot->len = len;
-    slot->n_tokens = n;
-    slot->used = ++memo->clock;
-    find_cuts(memo->model, slot, inherit_cuts(slot, from, cut));
-}
-
 /* The last cut of e that lies far enough inside the shared text; NULL when there is none. */
-static const struct memo_cut *usable_cut(const memo_entry *e, size_t shared) {
+static const memo_cut *usable_cut(const memo_entry *e, size_t shared) {
     for (size_t i = e->n_cuts; i > 0; i--)
         if (e->cuts[i - 1].offset + CUT_MARGIN <= shared && e->cuts[i - 1].token > 0) return &e->cuts[i - 1];
     return NULL;
-}
-
-static int tokenize_rest(sk_prompt_memo *memo, const memo_entry *e, const struct memo_cut *cut, const char *text,
-                         size_t len, int32_t **out, size_t *n) {
-    int32_t *rest = NULL;
-    size_t n_rest = 0;
-    int rc = sk_model_tokenize(memo->model, text + cut->offset, len - cut->offset, false, true, &rest, &n_rest);
-    if (rc) return rc;
-    int32_t *all = malloc((cut->token + n_rest) * sizeof *all);
-    if (all) {
-        memcpy(all, e->tokens, cut->token * sizeof *all);
-        memcpy(all + cut->token, rest, n_rest * sizeof *all);
-        *out = all;
-        *n = cut->token + n_rest;
-    }
-    free(rest);
-    return all ? SKIPPY_OK : SKIPPY_E_NOMEM;
 }
 
 /* The entry that shares the longest beginning; of equals the shortest, so that an identical one wins. */
@@ -191,17 +171,88 @@ static memo_entry *closest(sk_prompt_memo *memo, const char *text, size_t len, s
     return best;
 }
 
-int sk_prompt_memo_tokenize(sk_prompt_memo *memo, const char *text, size_t len, int32_t **out, size_t *n) {
+/* Under the lock. Without memory nothing is known. */
+static void look_up(sk_prompt_memo *memo, const char *text, size_t len, head_start *out) {
     size_t shared;
-    memo_entry *best = closest(memo, text, len, &shared);
-    if (best && shared == len && best->len == len) {
-        *out = copy_tokens(best->tokens, best->n_tokens);
-        *n = best->n_tokens;
-        return *out ? SKIPPY_OK : SKIPPY_E_NOMEM;
+    const memo_entry *e = closest(memo, text, len, &shared);
+    if (!e) return;
+    bool whole = shared == len && e->len == len;
+    const memo_cut *cut = whole ? NULL : usable_cut(e, shared);
+    if (!whole && !cut) return;
+    size_t n = cut ? cut->token : e->n_tokens;
+    out->tokens = copy_array(e->tokens, n, sizeof *e->tokens);
+    if (!out->tokens) return;
+    out->whole = whole;
+    out->n_tokens = n;
+    if (!cut) return;
+    out->offset = cut->offset;
+    size_t n_cuts = (size_t)(cut - e->cuts) + 1;
+    out->cuts = copy_array(e->cuts, n_cuts, sizeof *e->cuts);
+    out->n_cuts = out->cuts ? n_cuts : 0;
+}
+
+static void put(sk_prompt_memo *memo, memo_entry *e) {
+    pthread_mutex_lock(&memo->lock);
+    memo_entry *slot = &memo->entries[0];
+    for (size_t i = 1; i < MEMO_ENTRIES; i++)
+        if (memo->entries[i].used < slot->used) slot = &memo->entries[i];
+    memo_entry old = *slot;
+    *slot = *e;
+    slot->used = ++memo->clock;
+    pthread_mutex_unlock(&memo->lock);
+    entry_clear(&old);
+}
+
+/* Keeps a prompt in the place of the least recently used one, and takes over the cuts of `h`. Without memory it is
+ * simply not kept. */
+static void remember(sk_prompt_memo *memo, const char *text, size_t len, const int32_t *tokens, size_t n,
+                     head_start *h) {
+    if (len > MEMO_MAX_BYTES) return;
+    memo_entry e = {.len = len, .n_tokens = n, .cuts = h->cuts, .n_cuts = h->n_cuts};
+    h->cuts = NULL;
+    e.text = malloc(len + 1);
+    e.tokens = copy_array(tokens, n, sizeof *tokens);
+    if (!e.text || !e.tokens) {
+        entry_clear(&e);
+        return;
     }
-    const struct memo_cut *cut = best ? usable_cut(best, shared) : NULL;
-    int rc = cut ? tokenize_rest(memo, best, cut, text, len, out, n)
-                 : sk_model_tokenize(memo->model, text, len, true, true, out, n);
-    if (rc == SKIPPY_OK) remember(memo, text, len, *out, *n, best, cut);
+    memcpy(e.text, text, len);
+    e.text[len] = '\0';
+    find_cuts(memo->model, &e, e.n_cuts);
+    put(memo, &e);
+}
+
+static int tokenize_rest(const sk_model *m, const head_start *h, const char *text, size_t len, int32_t **out,
+                         size_t *n) {
+    int32_t *rest = NULL;
+    size_t n_rest = 0;
+    int rc = sk_model_tokenize(m, text + h->offset, len - h->offset, false, true, &rest, &n_rest);
+    if (rc) return rc;
+    int32_t *all = malloc((h->n_tokens + n_rest) * sizeof *all);
+    if (all) {
+        memcpy(all, h->tokens, h->n_tokens * sizeof *all);
+        memcpy(all + h->n_tokens, rest, n_rest * sizeof *all);
+        *out = all;
+        *n = h->n_tokens + n_rest;
+    }
+    free(rest);
+    return all ? SKIPPY_OK : SKIPPY_E_NOMEM;
+}
+
+int sk_prompt_memo_tokenize(sk_prompt_memo *memo, const char *text, size_t len, int32_t **out, size_t *n) {
+    head_start h = {0};
+    pthread_mutex_lock(&memo->lock);
+    look_up(memo, text, len, &h);
+    pthread_mutex_unlock(&memo->lock);
+    if (h.whole) {
+        *out = h.tokens;
+        *n = h.n_tokens;
+        return SKIPPY_OK;
+    }
+    int rc = h.tokens ? tokenize_rest(memo->model, &h, text, len, out, n)
+                      : sk_model_tokenize(memo->model, text, len, true, true, out, n);
+    if (rc == SKIPPY_OK) remember(memo, text, len, *out, *n, &h);
+    free(h.tokens);
+    free(h.cuts);
     return rc;
 }

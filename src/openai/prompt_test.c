@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,6 +54,73 @@ static void remembered_prompts_have_the_tokens_of_a_fresh_tokenisation(void **st
             fail_msg("round %zu differs", round);
         free(fresh);
         free(memoised);
+    }
+    sk_prompt_memo_destroy(memo);
+}
+
+/* The added begin-of-text token must not be taken for one that stands in the text. */
+static void a_text_that_begins_with_begin_of_text_is_remembered_right(void **state) {
+    (void)state;
+    static const char *const begins[] = {"", "<s>", "<s><s>", "<s><s><s>", "<s><|im_start|><s>"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        sk_prompt_memo *memo = sk_prompt_memo_create(fake_model());
+        char text[1024];
+        assert_non_null(memo);
+        size_t len = (size_t)snprintf(text, sizeof text, "%s<|im_start|>%0300d", begins[i], 1);
+        for (int round = 0; round < 3; round++) {
+            int32_t *fresh = NULL, *memoised = NULL;
+            size_t n_fresh, n_memoised;
+            assert_int_equal(sk_model_tokenize(fake_model(), text, len, true, true, &fresh, &n_fresh), SKIPPY_OK);
+            assert_int_equal(sk_prompt_memo_tokenize(memo, text, len, &memoised, &n_memoised), SKIPPY_OK);
+            assert_int_equal(n_memoised, n_fresh);
+            assert_memory_equal(memoised, fresh, n_fresh * sizeof *fresh);
+            free(fresh);
+            free(memoised);
+            text[len++] = 'y';
+        }
+        sk_prompt_memo_destroy(memo);
+    }
+}
+
+typedef struct grower {
+    sk_prompt_memo *memo;
+    uint64_t seed;
+    bool same; /* every result equalled a fresh tokenisation */
+} grower;
+
+static void *grow_and_compare(void *ud) {
+    grower *g = ud;
+    char text[4096];
+    size_t len = 0;
+    g->same = true;
+    for (int round = 0; round < 300; round++) {
+        len = len > 3000 ? 0 : add_turn(text, len, sizeof text, &g->seed);
+        int32_t *fresh = NULL, *memoised = NULL;
+        size_t n_fresh = 0, n_memoised = 0;
+        int rc = sk_model_tokenize(fake_model(), text, len, true, true, &fresh, &n_fresh);
+        if (!rc) rc = sk_prompt_memo_tokenize(g->memo, text, len, &memoised, &n_memoised);
+        g->same = g->same && !rc && n_fresh == n_memoised && !memcmp(fresh, memoised, n_fresh * sizeof *fresh);
+        free(fresh);
+        free(memoised);
+    }
+    return NULL;
+}
+
+static void several_threads_may_share_a_memo(void **state) {
+    (void)state;
+    enum { THREADS = 3 };
+    grower g[THREADS];
+    pthread_t threads[THREADS];
+    sk_prompt_memo *memo = sk_prompt_memo_create(fake_model());
+    assert_non_null(memo);
+    for (size_t i = 0; i < THREADS; i++) {
+        /* Two threads grow the same conversation, one another. */
+        g[i] = (grower){.memo = memo, .seed = i == 2 ? 7 : 0x5eed};
+        assert_int_equal(pthread_create(&threads[i], NULL, grow_and_compare, &g[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(g[i].same);
     }
     sk_prompt_memo_destroy(memo);
 }
@@ -125,6 +193,8 @@ static void offsets_inside_a_token_belong_to_the_boundary_before_it(void **state
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(remembered_prompts_have_the_tokens_of_a_fresh_tokenisation),
+        cmocka_unit_test(a_text_that_begins_with_begin_of_text_is_remembered_right),
+        cmocka_unit_test(several_threads_may_share_a_memo),
         cmocka_unit_test(boundaries_of_a_chat_are_user_turns_and_the_end_of_the_conversation),
         cmocka_unit_test(content_that_is_not_found_gives_no_boundary),
         cmocka_unit_test(pruning_keeps_the_later_of_two_neighbours_and_drops_the_ends),

@@ -4,18 +4,18 @@
 
 #include "openai/internal.h"
 
-static bool has_calls(const sk_job *j) {
+static bool has_calls(const sk_choice *j) {
     return j->parser && sk_chat_parser_message(j->parser)->n_calls > 0;
 }
 
-static const char *chat_finish(const sk_job *j) {
+static const char *chat_finish(const sk_choice *j) {
     bool ended = j->finish == SK_FINISH_STOP || j->finish == SK_FINISH_WORD;
     if (has_calls(j) && sk_chat_parser_message(j->parser)->cut) ended = true;
     return ended && has_calls(j) ? "tool_calls" : sk_finish_reason(j->finish);
 }
 
 /* Opens a chunk up to the inside of its delta. */
-static void chunk_begin(const sk_api_call *c, const sk_job *j, sk_buf *out) {
+static void chunk_begin(const sk_api_call *c, const sk_choice *j, sk_buf *out) {
     sk_sse_begin(out);
     sk_buf_str(out, "{");
     sk_write_head(c, "chat.completion.chunk", out);
@@ -23,7 +23,8 @@ static void chunk_begin(const sk_api_call *c, const sk_job *j, sk_buf *out) {
 }
 
 /* Closes it; finish is NULL inside an answer. */
-static void chunk_end(const sk_api_call *c, const sk_job *j, const sk_gen_event *ev, const char *finish, sk_buf *out) {
+static void chunk_end(const sk_api_call *c, const sk_choice *j, const sk_gen_event *ev, const char *finish,
+                      sk_buf *out) {
     sk_buf_str(out, "},\"logprobs\":");
     sk_token_record *r = ev && c->request.logprobs ? sk_records_borrow(ev) : NULL;
     if (r) {
@@ -37,7 +38,7 @@ static void chunk_end(const sk_api_call *c, const sk_job *j, const sk_gen_event 
     sk_write_chunk_end(c, j, ev, finish, out);
 }
 
-static void open_stream(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void open_stream(sk_api_call *c, sk_choice *j, sk_buf *out) {
     if (j->opened) return;
     j->opened = true;
     chunk_begin(c, j, out);
@@ -53,7 +54,7 @@ static void text_member(const char *name, const char *text, size_t len, sk_buf *
 /* What a parser callback needs to write its chunk; the event's tokens go with the first one. */
 typedef struct delta_sink {
     sk_api_call *c;
-    sk_job *j;
+    sk_choice *j;
     const sk_gen_event *ev;
     sk_buf *out;
 } delta_sink;
@@ -86,7 +87,7 @@ static void on_delta(void *ud, const sk_chat_delta *d) {
     s->ev = NULL;
 }
 
-static void stream_text(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static void stream_text(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     bool probabilities = c->request.logprobs && ev->n_tokens > 0;
     open_stream(c, j, out);
     delta_sink sink = {c, j, ev, out};
@@ -102,7 +103,7 @@ static void stream_text(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_bu
     }
 }
 
-static void stream_progress(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static void stream_progress(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     open_stream(c, j, out);
     sk_sse_begin(out);
     sk_buf_str(out, "{");
@@ -114,7 +115,7 @@ static void stream_progress(sk_api_call *c, sk_job *j, const sk_gen_event *ev, s
     sk_sse_end(out);
 }
 
-static void stream_finish(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void stream_finish(sk_api_call *c, sk_choice *j, sk_buf *out) {
     open_stream(c, j, out);
     delta_sink sink = {c, j, NULL, out};
     if (j->parser && sk_chat_parser_feed(j->parser, "", 0, true, on_delta, &sink, NULL)) out->failed = true;
@@ -152,7 +153,7 @@ static void write_calls(const sk_chat_message *m, sk_buf *out) {
     sk_buf_str(out, "]");
 }
 
-static void write_message(const sk_job *j, sk_buf *out) {
+static void write_message(const sk_choice *j, sk_buf *out) {
     sk_chat_message plain = {.content = j->text.data ? j->text.data : "", .content_len = j->text.len};
     const sk_chat_message *m = j->parser ? sk_chat_parser_message(j->parser) : &plain;
     sk_buf_str(out, "{\"role\":\"assistant\",\"content\":");
@@ -168,7 +169,7 @@ static void write_message(const sk_job *j, sk_buf *out) {
     sk_buf_str(out, ",\"refusal\":null}");
 }
 
-static void write_choice(const sk_api_call *c, const sk_job *j, sk_buf *out) {
+static void write_choice(const sk_api_call *c, const sk_choice *j, sk_buf *out) {
     sk_buf_printf(out, "{\"index\":%u,\"message\":", j->index);
     write_message(j, out);
     sk_buf_str(out, ",\"logprobs\":");
@@ -186,14 +187,14 @@ static void write_body(sk_api_call *c, sk_buf *out) {
     sk_buf_str(out, "{");
     sk_write_head(c, "chat.completion", out);
     sk_buf_str(out, ",\"choices\":[");
-    for (size_t i = 0; i < c->n_jobs; i++) {
+    for (size_t i = 0; i < c->n_choices; i++) {
         if (i) sk_buf_str(out, ",");
-        write_choice(c, &c->jobs[i], out);
+        write_choice(c, &c->choices[i], out);
     }
     sk_buf_str(out, "],\"usage\":");
     sk_write_usage(c, out);
     sk_buf_str(out, ",\"timings\":");
-    sk_write_timings(&c->jobs[0], out);
+    sk_write_timings(&c->choices[0], out);
     sk_buf_str(out, "}");
 }
 

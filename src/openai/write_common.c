@@ -26,9 +26,9 @@ void sk_write_head(const sk_api_call *c, const char *object, sk_buf *out) {
 
 void sk_write_usage(const sk_api_call *c, sk_buf *out) {
     size_t prompt = 0, cached = 0, completion = 0;
-    for (size_t i = 0; i < c->n_jobs; i++) {
-        const sk_job *j = &c->jobs[i];
-        bool first = i == 0 || c->jobs[i - 1].prompt != j->prompt;
+    for (size_t i = 0; i < c->n_choices; i++) {
+        const sk_choice *j = &c->choices[i];
+        bool first = i == 0 || c->choices[i - 1].prompt != j->prompt;
         size_t restored = j->has_stats ? j->stats.cache.tokens : 0;
         size_t n_prompt = c->prompts[j->prompt].n_tokens;
         if (first) prompt += n_prompt;
@@ -53,7 +53,7 @@ static double ms_between(uint64_t from, uint64_t to) {
     return from && to > from ? (double)(to - from) / 1e6 : 0;
 }
 
-void sk_write_timings(const sk_job *j, sk_buf *out) {
+void sk_write_timings(const sk_choice *j, sk_buf *out) {
     sk_gen_stats s = j->stats;
     if (!j->done) { /* the engine's numbers come with its last event */
         s.predicted_n = j->n_tokens;
@@ -69,7 +69,7 @@ void sk_write_timings(const sk_job *j, sk_buf *out) {
         per_second(s.predicted_ms, s.predicted_n));
 }
 
-void sk_write_progress(const sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+void sk_write_progress(const sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     sk_buf_printf(out, "{\"total\":%zu,\"cache\":%zu,\"processed\":%zu,\"time_ms\":%.0f}", j->stats.n_prompt,
                   j->stats.cache_n, ev->n_processed, ms_between(j->start_ns, sk_now_ns()));
 }
@@ -88,7 +88,7 @@ void sk_sse_end(sk_buf *out) {
     sk_buf_add(out, "\n\n", 2);
 }
 
-void sk_write_chunk_end(const sk_api_call *c, const sk_job *j, const sk_gen_event *ev, const char *finish,
+void sk_write_chunk_end(const sk_api_call *c, const sk_choice *j, const sk_gen_event *ev, const char *finish,
                         sk_buf *out) {
     if (finish)
         sk_buf_printf(out, ",\"finish_reason\":\"%s\"}]", finish);

@@ -5,11 +5,11 @@
 #include "openai/internal.h"
 
 /* Legacy logprobs count offsets in the whole text, which begins with the prompt where it is echoed. */
-static size_t echo_len(const sk_api_call *c, const sk_job *j) {
+static size_t echo_len(const sk_api_call *c, const sk_choice *j) {
     return c->request.echo ? c->prompts[j->prompt].text_len : 0;
 }
 
-static void write_chunk(sk_api_call *c, sk_job *j, const char *text, size_t len, const sk_gen_event *ev,
+static void write_chunk(sk_api_call *c, sk_choice *j, const char *text, size_t len, const sk_gen_event *ev,
                         const char *finish, sk_buf *out) {
     sk_sse_begin(out);
     sk_buf_str(out, "{");
@@ -26,19 +26,19 @@ static void write_chunk(sk_api_call *c, sk_job *j, const char *text, size_t len,
     sk_write_chunk_end(c, j, ev, finish, out);
 }
 
-static void open_stream(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void open_stream(sk_api_call *c, sk_choice *j, sk_buf *out) {
     if (j->opened) return;
     j->opened = true;
     j->text_offset = echo_len(c, j);
     if (c->request.echo) write_chunk(c, j, c->prompts[j->prompt].text, c->prompts[j->prompt].text_len, NULL, NULL, out);
 }
 
-static void stream_text(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static void stream_text(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     open_stream(c, j, out);
     if (ev->len > 0 || (c->request.logprobs && ev->n_tokens > 0)) write_chunk(c, j, ev->text, ev->len, ev, NULL, out);
 }
 
-static void stream_progress(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static void stream_progress(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     sk_sse_begin(out);
     sk_buf_str(out, "{");
     sk_write_head(c, "text_completion", out);
@@ -51,7 +51,7 @@ static void stream_progress(sk_api_call *c, sk_job *j, const sk_gen_event *ev, s
     sk_sse_end(out);
 }
 
-static void stream_finish(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void stream_finish(sk_api_call *c, sk_choice *j, sk_buf *out) {
     open_stream(c, j, out);
     write_chunk(c, j, "", 0, NULL, sk_finish_reason(j->finish), out);
 }
@@ -71,7 +71,7 @@ static void stream_close(sk_api_call *c, sk_buf *out) {
     sk_sse_end(out);
 }
 
-static void write_choice(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void write_choice(sk_api_call *c, sk_choice *j, sk_buf *out) {
     const sk_prompt *p = &c->prompts[j->prompt];
     sk_buf_str(out, "{\"text\":\"");
     if (c->request.echo) sk_buf_json_escape(out, p->text, p->text_len);
@@ -90,14 +90,14 @@ static void write_body(sk_api_call *c, sk_buf *out) {
     sk_buf_str(out, "{");
     sk_write_head(c, "text_completion", out);
     sk_buf_str(out, ",\"choices\":[");
-    for (size_t i = 0; i < c->n_jobs; i++) {
+    for (size_t i = 0; i < c->n_choices; i++) {
         if (i) sk_buf_str(out, ",");
-        write_choice(c, &c->jobs[i], out);
+        write_choice(c, &c->choices[i], out);
     }
     sk_buf_str(out, "],\"usage\":");
     sk_write_usage(c, out);
     sk_buf_str(out, ",\"timings\":");
-    sk_write_timings(&c->jobs[0], out);
+    sk_write_timings(&c->choices[0], out);
     sk_buf_str(out, "}");
 }
 

@@ -63,7 +63,7 @@ static void write_int_settings(const sk_api_call *c, const sk_sampling *s, sk_bu
         sk_buf_printf(out, ",\"%s\":%lld", list[i].name, list[i].value);
 }
 
-static void write_settings(const sk_api_call *c, const sk_job *j, sk_buf *out) {
+static void write_settings(const sk_api_call *c, const sk_choice *j, sk_buf *out) {
     const sk_sampling *s = &j->request.sampling;
     sk_buf_printf(out, "{\"seed\":%u", s->seed);
     write_float_settings(s, out);
@@ -90,7 +90,7 @@ static void write_probabilities(const sk_api_call *c, const sk_token_record *r, 
     sk_write_chat_logprobs(c->api->model, r, n, (size_t)c->request.top_logprobs, true, out);
 }
 
-static void stream_text(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static void stream_text(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     const sk_request *r = &c->request;
     if (ev->len == 0 && !((r->logprobs || r->return_tokens) && ev->n_tokens > 0)) return;
     sk_sse_begin(out);
@@ -112,7 +112,7 @@ static void stream_text(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_bu
     sk_sse_end(out);
 }
 
-static void stream_progress(sk_api_call *c, sk_job *j, const sk_gen_event *ev, sk_buf *out) {
+static void stream_progress(sk_api_call *c, sk_choice *j, const sk_gen_event *ev, sk_buf *out) {
     sk_sse_begin(out);
     sk_buf_printf(out,
                   "{\"index\":%u,\"content\":\"\",\"tokens\":[],\"stop\":false,\"id_slot\":%u,\"tokens_predicted\":0,"
@@ -124,11 +124,11 @@ static void stream_progress(sk_api_call *c, sk_job *j, const sk_gen_event *ev, s
 }
 
 /* Tokens whose state the lane holds at the end: the last sampled one was not evaluated. */
-static size_t tokens_cached(const sk_api_call *c, const sk_job *j) {
+static size_t tokens_cached(const sk_api_call *c, const sk_choice *j) {
     return c->prompts[j->prompt].n_tokens + (j->n_tokens ? j->n_tokens - 1 : 0);
 }
 
-static void write_final(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void write_final(sk_api_call *c, sk_choice *j, sk_buf *out) {
     const sk_request *r = &c->request;
     bool whole = !r->stream;
     sk_buf_printf(out, "{\"index\":%u,\"content\":", j->index);
@@ -156,7 +156,7 @@ static void write_final(sk_api_call *c, sk_job *j, sk_buf *out) {
     sk_buf_str(out, "}");
 }
 
-static void stream_finish(sk_api_call *c, sk_job *j, sk_buf *out) {
+static void stream_finish(sk_api_call *c, sk_choice *j, sk_buf *out) {
     sk_sse_begin(out);
     write_final(c, j, out);
     sk_sse_end(out);
@@ -170,14 +170,14 @@ static void stream_close(sk_api_call *c, sk_buf *out) {
 
 /* One prompt and one choice give an object, more give an array. */
 static void write_body(sk_api_call *c, sk_buf *out) {
-    if (c->n_jobs == 1) {
-        write_final(c, &c->jobs[0], out);
+    if (c->n_choices == 1) {
+        write_final(c, &c->choices[0], out);
         return;
     }
     sk_buf_str(out, "[");
-    for (size_t i = 0; i < c->n_jobs; i++) {
+    for (size_t i = 0; i < c->n_choices; i++) {
         if (i) sk_buf_str(out, ",");
-        write_final(c, &c->jobs[i], out);
+        write_final(c, &c->choices[i], out);
     }
     sk_buf_str(out, "]");
 }

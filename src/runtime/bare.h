@@ -16,11 +16,16 @@ typedef struct sk_bare_params {
     int flash_attn; /* -1 auto, 0 off, 1 on */
 } sk_bare_params;
 
-/* Computes the prefix once; then, for each of `runs` rows of n_new tokens in suffixes (row after row), puts the context
- * back to the end of the prefix (cut back where the memory can, a copy of the prefix's sequence where it holds
- * recurrent state) and decodes the row with logits for its last token. ms[i] is the time of that decode alone, in
- * milliseconds. Errors: SKIPPY_E_INVALID (does not fit the context or the batch), SKIPPY_E_NOMEM, SKIPPY_E_RUNTIME. */
-int sk_bare_decode(const sk_model *m, const sk_bare_params *p, const int32_t *prefix, size_t n_prefix,
-                   const int32_t *suffixes, size_t n_new, size_t runs, double *ms, sk_err *e);
+typedef struct sk_bare sk_bare;
+
+/* Makes a context and computes the prefix in it. m must outlive *out. Errors: SKIPPY_E_INVALID (prefix and n_new tokens
+ * do not fit the context or the batch), SKIPPY_E_NOMEM, SKIPPY_E_RUNTIME. */
+int sk_bare_open(const sk_model *m, const sk_bare_params *p, const int32_t *prefix, size_t n_prefix, size_t n_new,
+                 sk_bare **out, sk_err *e);
+/* Puts the context back to the end of the prefix (cut back where the memory can, a copy of the prefix's sequence where
+ * it holds recurrent state) and decodes n_new tokens with logits for the last one. *ms: the time of that decode alone,
+ * in milliseconds. Errors: SKIPPY_E_RUNTIME. */
+int sk_bare_next(sk_bare *b, const int32_t *tokens, double *ms, sk_err *e);
+void sk_bare_close(sk_bare *b); /* NULL allowed */
 
 #endif

@@ -103,6 +103,16 @@ int sk_cells_place(sk_cells *c, const uint32_t *seq, uint32_t n) {
     return SKIPPY_OK;
 }
 
+int sk_cells_extend(sk_cells *c, uint32_t seq, uint32_t n) {
+    if (n == 0) return SKIPPY_OK;
+    uint32_t *rows = malloc(n * sizeof *rows);
+    if (!rows) return SKIPPY_E_NOMEM;
+    for (uint32_t i = 0; i < n; i++) rows[i] = seq;
+    int rc = sk_cells_place(c, rows, n);
+    free(rows);
+    return rc;
+}
+
 uint32_t sk_cells_exclusive(const sk_cells *c, uint32_t seq) {
     const sk_cells_seq *q = &c->seq[seq];
     uint32_t n = 0;

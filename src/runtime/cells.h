@@ -37,6 +37,8 @@ int sk_cells_cp(sk_cells *c, uint32_t src, uint32_t dst, uint32_t p1);
 /* Places one ubatch: row i extends sequence seq[i] by one position. SKIPPY_E_FULL when there are not n free cells
  * (nothing changes), SKIPPY_E_NOMEM. */
 int sk_cells_place(sk_cells *c, const uint32_t *seq, uint32_t n);
+/* The same for n rows of one sequence: what importing n cells does. Same errors. */
+int sk_cells_extend(sk_cells *c, uint32_t seq, uint32_t n);
 /* Room for n more rows? */
 static inline uint32_t sk_cells_free_count(const sk_cells *c) {
     return c->size - c->used;

@@ -5,33 +5,15 @@
 #include <string.h>
 
 #include <ggml-backend.h>
-#include <llama.h>
 
 #include "base/log.h"
-#include "runtime/cells.h"
+#include "runtime/context_internal.h"
 
-struct sk_context {
-    struct llama_context *lc;
-    llama_memory_t mem;
-    const sk_model *model;
-    sk_context_info info;
-    sk_cells cells;
-    struct llama_batch batch;
-    struct llama_adapter_lora **lora;
-    size_t n_lora;
-    uint32_t *ubatch_seq; /* scratch for the mirror: n_batch rows */
-    uint32_t guard;       /* id of a sequence's guard = its id + guard; 0 = no guards */
-};
-
-/* Guards. The full-size window cache still hands out a cell whose position has left the window of the only sequence
- * that owns it (find_slot), which would eat the beginning of stored prefixes and put later cells out of order. A cell
- * with two owners is never taken, so every sequence has a twin that owns the same cells and is never decoded. */
-static void guard_range(sk_context *c, uint32_t seq, llama_pos from) {
+void sk_context_guard_range(sk_context *c, uint32_t seq, llama_pos from) {
     if (c->guard) llama_memory_seq_cp(c->mem, (llama_seq_id)seq, (llama_seq_id)(seq + c->guard), from, -1);
 }
 
-/* Removes positions >= from of a sequence and of its guard. */
-static bool native_rm(sk_context *c, uint32_t seq, llama_pos from) {
+bool sk_context_native_rm(sk_context *c, uint32_t seq, llama_pos from) {
     if (c->guard) llama_memory_seq_rm(c->mem, (llama_seq_id)(seq + c->guard), from, -1);
     return llama_memory_seq_rm(c->mem, (llama_seq_id)seq, from, -1);
 }
@@ -255,7 +237,7 @@ uint32_t sk_context_seq_len(const sk_context *c, uint32_t seq) {
 }
 
 void sk_context_seq_clear(sk_context *c, uint32_t seq) {
-    native_rm(c, seq, -1);
+    sk_context_native_rm(c, seq, -1);
     sk_cells_rm(&c->cells, seq, 0);
 }
 
@@ -264,10 +246,7 @@ void sk_context_clear(sk_context *c) {
     sk_cells_clear(&c->cells);
 }
 
-/* Can decoding go on at position n of this sequence? The rule covers every memory kind (positions are all that
- * llama.cpp shows): the last position is n-1; a recurrent state is at n-1 exactly; a window still holds what position n
- * attends to. */
-static int check_positions(const sk_context *c, uint32_t seq, uint32_t n, sk_err *e) {
+int sk_context_check_positions(const sk_context *c, uint32_t seq, uint32_t n, sk_err *e) {
     llama_pos lo = llama_memory_seq_pos_min(c->mem, (llama_seq_id)seq);
     llama_pos hi = llama_memory_seq_pos_max(c->mem, (llama_seq_id)seq);
     bool ok;
@@ -305,7 +284,7 @@ int sk_context_seq_trim(sk_context *c, uint32_t seq, uint32_t n, sk_err *e) {
         if (lo < 0 || lo > (newest_needed > 0 ? newest_needed : 0))
             return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "the window cells that position %u needs are gone", n);
     }
-    if (!native_rm(c, seq, (llama_pos)n))
+    if (!sk_context_native_rm(c, seq, (llama_pos)n))
         return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "llama.cpp refused to cut sequence %u back to %u", seq, n);
     sk_cells_rm(&c->cells, seq, n);
     return SKIPPY_OK;
@@ -322,8 +301,8 @@ int sk_context_seq_copy(sk_context *c, uint32_t src, uint32_t dst, uint32_t n, s
     if (rc) return sk_err_set(e, rc, "out of memory");
     bool whole = n == len;
     llama_memory_seq_cp(c->mem, (llama_seq_id)src, (llama_seq_id)dst, whole ? -1 : 0, whole ? -1 : (llama_pos)n);
-    guard_range(c, dst, -1);
-    rc = check_positions(c, dst, n, e);
+    sk_context_guard_range(c, dst, -1);
+    rc = sk_context_check_positions(c, dst, n, e);
     if (rc) sk_context_seq_clear(c, dst);
     return rc;
 }
@@ -348,7 +327,7 @@ int sk_context_seq_snapshot(sk_context *c, uint32_t src, uint32_t dst, sk_err *e
     int rc = sk_context_seq_copy(c, src, dst, n, e);
     if (rc || c->info.n_swa == 0) return rc;
     rc = detach_window(c, src, dst, e);
-    if (rc == SKIPPY_OK) rc = check_positions(c, dst, n, e);
+    if (rc == SKIPPY_OK) rc = sk_context_check_positions(c, dst, n, e);
     if (rc) sk_context_seq_clear(c, dst);
     return rc;
 }
@@ -372,12 +351,12 @@ int sk_context_seq_relocate(sk_context *c, uint32_t seq, uint32_t extra_rows, sk
     }
     /* the import removes the sequence first and then looks for cells, as the mirror does */
     rc = sk_cells_relocate(&c->cells, seq);
-    native_rm(c, seq, -1);
+    sk_context_native_rm(c, seq, -1);
     if (rc == SKIPPY_OK && llama_state_seq_set_data(c->lc, blob, size, (llama_seq_id)seq) != size)
         rc = sk_err_set(e, SKIPPY_E_RUNTIME, "sequence %u could not be imported", seq);
     free(blob);
-    guard_range(c, seq, -1);
-    if (rc == SKIPPY_OK) rc = check_positions(c, seq, n, e);
+    sk_context_guard_range(c, seq, -1);
+    if (rc == SKIPPY_OK) rc = sk_context_check_positions(c, seq, n, e);
     if (rc) sk_context_seq_clear(c, seq);
     return rc;
 }
@@ -481,7 +460,7 @@ static int check_rows(const sk_context *c, const sk_row *rows, size_t n, uint32_
             return sk_err_set(e, SKIPPY_E_INVALID, "row %zu: token %d, sequence %u", i, rows[i].token, rows[i].seq);
         if (rows[i].seq == last) continue;
         last = rows[i].seq;
-        int rc = check_positions(c, last, sk_context_seq_len(c, last), e);
+        int rc = sk_context_check_positions(c, last, sk_context_seq_len(c, last), e);
         if (rc) {
             if (bad_seq) *bad_seq = last;
             return rc;
@@ -514,7 +493,7 @@ int sk_context_decode(sk_context *c, const sk_row *rows, size_t n, uint32_t *bad
     if (result == 1) return sk_err_set(e, SKIPPY_E_FULL, "no place in memory for %zu rows", n);
     if (result == 0) {
         for (size_t i = 0; i < n; i++)
-            if (i == 0 || rows[i].seq != rows[i - 1].seq) guard_range(c, rows[i].seq, c->batch.pos[i]);
+            if (i == 0 || rows[i].seq != rows[i - 1].seq) sk_context_guard_range(c, rows[i].seq, c->batch.pos[i]);
         if (c->info.has_kv) rc = each_ubatch(c, rows, n, place_ubatch);
         if (rc == SKIPPY_OK) return SKIPPY_OK;
         sk_err_set(e, SKIPPY_E_RUNTIME, "the cell mirror could not follow a decode");

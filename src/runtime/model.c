@@ -39,7 +39,7 @@ void sk_runtime_init(void) {
 /* Refuses what clearly cannot work; a model that only might not fit is tried. With mmap the kernel may drop weights
  * again, so only the whole limit counts; without it every byte must be there at once. */
 static int check_memory(const sk_model_params *p, uint64_t bytes, sk_err *e) {
-    if (p->vocab_only) return SKIPPY_OK;
+    if (p->vocab_only || p->facts_only) return SKIPPY_OK;
     if (p->n_gpu_layers != 0 && llama_supports_gpu_offload()) return SKIPPY_OK; /* weights go to the device */
     sk_host_memory host;
     sk_host_memory_read("", &host);
@@ -80,7 +80,8 @@ static int load_native(const sk_model_params *p, const sk_gguf_facts *facts, str
     load_watch watch = {.params = p};
     struct llama_model_params mp = llama_model_default_params();
     mp.n_gpu_layers = p->n_gpu_layers;
-    mp.load_mode = p->no_mmap ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
+    mp.no_alloc = p->facts_only; /* llama.cpp asks for reading without mmap then */
+    mp.load_mode = p->no_mmap || p->facts_only ? LLAMA_LOAD_MODE_NONE : LLAMA_LOAD_MODE_MMAP;
     mp.vocab_only = p->vocab_only;
     mp.progress_callback = on_progress;
     mp.progress_callback_user_data = &watch;

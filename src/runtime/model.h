@@ -26,6 +26,7 @@ typedef struct sk_model_params {
     int32_t n_gpu_layers; /* -1 = all */
     bool no_mmap;
     bool vocab_only;
+    bool facts_only; /* read the header and check the tensors' shapes, hold no weights: for sk_model_get_info only */
     uint64_t memory_limit; /* bytes the process may use; 0 = ask the machine (cgroup limit, MemAvailable) */
     sk_load_progress progress;
     void *progress_ud;

@@ -172,6 +172,21 @@ static void a_hybrid_file_is_seen_by_the_model_and_by_its_tensor_names(void **st
     sk_model_free(m);
 }
 
+static void facts_can_be_read_without_the_weights(void **state) {
+    (void)state;
+    sk_model *whole = load_stories(&(sk_model_params){0});
+    sk_model *m = load_stories(&(sk_model_params){.facts_only = true, .memory_limit = 1}); /* holds no weights */
+    const sk_model_info *a = sk_model_get_info(whole), *b = sk_model_get_info(m);
+    assert_string_equal(b->arch, a->arch);
+    assert_int_equal(b->n_layer, a->n_layer);
+    assert_int_equal(b->n_embd, a->n_embd);
+    assert_int_equal(b->n_swa, a->n_swa);
+    assert_int_equal(b->facts.n_tensors, a->facts.n_tensors);
+    assert_true(b->facts.has_decoder);
+    sk_model_free(m);
+    sk_model_free(whole);
+}
+
 static bool count_calls(void *ud, float fraction) {
     int *left = ud;
     assert_true(fraction >= 0 && fraction <= 1);
@@ -380,6 +395,7 @@ int main(void) {
                                         remove_dir),
         cmocka_unit_test_setup_teardown(a_truncated_copy_of_a_real_model_is_refused, make_dir, remove_dir),
         cmocka_unit_test(a_model_tells_its_facts),
+        cmocka_unit_test(facts_can_be_read_without_the_weights),
         cmocka_unit_test(a_hybrid_file_is_seen_by_the_model_and_by_its_tensor_names),
         cmocka_unit_test(loading_can_be_watched_and_stopped),
         cmocka_unit_test_setup_teardown(the_id_is_the_alias_else_the_name_else_the_file, make_dir, remove_dir),

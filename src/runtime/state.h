@@ -17,10 +17,11 @@
 
 /* What this context can do, found by the self-check. */
 typedef struct sk_state_caps {
-    bool windows;        /* false: only whole opaque exports (skippy_payload.h: SKIPPY_PART_OPAQUE) */
-    bool has_kv;         /* there are KV parts (false: pure recurrent model) */
-    bool has_tail;       /* a boundary needs a STATE part: recurrent state, or sliding-window cells */
-    skippy_key layout;   /* digest of the layout: kinds, layers, types, row bytes. Differs = not importable */
+    bool windows;      /* false: only whole opaque exports (skippy_payload.h: SKIPPY_PART_OPAQUE) */
+    bool has_kv;       /* there are KV parts (false: pure recurrent model) */
+    bool has_tail;     /* a boundary needs a STATE part: recurrent state, or sliding-window cells */
+    skippy_key layout; /* digest of the layout: kinds, layers, types, row bytes. Differs = not importable */
+    skippy_key kv_part, state_part; /* layout digests of one KV and of one STATE part (windows true) */
     uint64_t cell_bytes; /* canonical bytes per token of the KV parts, metadata included (approximate for planning) */
     uint64_t tail_bytes; /* bytes of one STATE part (0 without) */
     char why[256];       /* windows false: the reason in words; else "" */

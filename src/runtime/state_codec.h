@@ -1,9 +1,10 @@
 /* Reads libllama's sequence blobs (v0.4.0) without libllama: pure functions over untrusted bytes.
  *
  * Little endian. header: u32 magic, i32 sequence id; then, by memory kind, KV and RS sections (docs/formats/state.md).
- * A blob does not say which sections it has, so the parser tries {12-byte position extension no/yes} x {V yes/no} x
- * {recurrent layers} and takes the one combination that consumes every byte; a known layout is then held against
- * every later blob.
+ * A blob does not say what its cells and layers look like, so the parser tries {12-byte position extension no/yes} x
+ * {V yes/no} and takes the one combination that consumes every byte. The number of recurrent layers needs no trial:
+ * their section is the last one, and all its entries have one form. A known layout is then held against every later
+ * blob.
  *
  * Thread-safe: no state. Every count and length is checked before use; time is linear in the blob's length, memory in
  * the number of layers and cells that the blob really holds. */
@@ -17,7 +18,14 @@
 #include "base/err.h"
 #include "skippy/identity.h"
 
-enum { SK_STATE_MAX_SECTIONS = 3, SK_STATE_MAX_RUNS = 4096 };
+enum {
+    SK_STATE_MAX_SECTIONS = 3,
+    SK_STATE_MAX_RUNS = 4096,
+    SK_STATE_HEADER_BYTES = 8,
+    SK_STATE_RUN_HEADER_BYTES = 12, /* before the payload of each run */
+    SK_STATE_MIN_SPAN = 4096        /* shorter spans are not worth a block of their own */
+};
+#define SK_STATE_MAGIC 0xaf143cd8u
 
 enum sk_state_section_kind { SK_SECTION_KV = 1, SK_SECTION_RS = 2 };
 
@@ -50,7 +58,14 @@ typedef struct sk_state_parse {
     size_t n_runs;
 } sk_state_parse;
 
-/* What to expect: from the loaded model. */
+/* Which sections to expect: from the loaded model.
+ *
+ *                        whole blob           partial
+ *     attention only     KV                   KV (llama.cpp ignores the flag)
+ *     window             KV  KV(window)       KV(window)
+ *     hybrid             KV  RS               RS
+ *     hybrid + window    KV  KV(window)  RS   the same (the flag is ignored)
+ *     recurrent          RS                   RS */
 typedef struct sk_state_shape {
     bool hybrid, recurrent, window; /* window: a second KV section for sliding-window layers */
     bool partial;                   /* the blob was made with PARTIAL_ONLY */
@@ -61,8 +76,11 @@ typedef struct sk_state_shape {
 int sk_state_parse_blob(const uint8_t *blob, size_t len, const sk_state_shape *shape, sk_state_parse *out, sk_err *e);
 void sk_state_parse_free(sk_state_parse *p);
 
+/* Position of cell i of a section (i < n_cells). */
+int32_t sk_state_position(const uint8_t *blob, const sk_state_parse *p, size_t section, uint32_t i);
+
 /* Digest over everything that must be equal for two blobs of one model: section kinds, ext, layers, types, row bytes,
- * transposition. Cell counts do not take part. */
+ * transposition. Cell counts do not take part, but a KV section without cells has no layers to show. */
 void sk_state_layout_digest(const sk_state_parse *p, skippy_key *out);
 
 /* Canonical form in place: sequence ids zeroed, cells of each KV section sorted by position together with their rows.
@@ -72,7 +90,9 @@ int sk_state_canonicalise(uint8_t *blob, size_t len, const sk_state_parse *p, sk
 /* Do the cells of KV section `section` hold exactly the positions from .. to-1, each once, in order? */
 bool sk_state_positions_are(const uint8_t *blob, const sk_state_parse *p, size_t section, uint32_t from, uint32_t to);
 
-/* Offsets where blocks are cut: after each frame (metadata) and after each run. Returns how many (may exceed cap). */
+/* Offsets where blocks are cut: after each frame (metadata up to the first run) and after each run, whose 12-byte
+ * header travels with it. A span shorter than SK_STATE_MIN_SPAN joins the next one, the last one the one before.
+ * Ascending, the last is len. Returns how many there are (may exceed cap, then the first cap are written). */
 size_t sk_state_cuts(const sk_state_parse *p, size_t len, size_t *cuts, size_t cap);
 
 #endif

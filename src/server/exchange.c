@@ -5,79 +5,30 @@
 
 #include "base/log.h"
 #include "server/error_reply.h"
+#include "server/exchange_internal.h"
 
 #define SHUTTING_DOWN "the server is shutting down"
 
-/* One engine job. Its address is the engine's `ud`. */
-typedef struct job {
-    sk_exchange *x;
-    size_t index;
-    uint64_t id;
-    bool live; /* submitted, last event not yet handled */
-    /* For the engine thread when memory is out: the last event must arrive in any case. */
-    sk_mail spare;
-} job;
-
-struct sk_exchange {
-    sk_exchange *prev, *next;
-    sk_exchange_table *table;
-    sk_conn *conn; /* NULL: nobody is waiting for the answer any more */
-    sk_api_call *call;
-    size_t n_jobs, live;
-    unsigned busy; /* calls on the stack that still need the exchange */
-    bool stream;
-    bool begun; /* streaming: the reply's head is written */
-    bool explained;
-    char explanation[192];
-    job jobs[];
-};
-
-int sk_exchange_table_init(sk_exchange_table *t, sk_engine *engine, sk_api *api, sk_err *e) {
+int sk_exchange_table_init(sk_exchange_table *t, sk_engine *engine, sk_api *api, unsigned n_workers, size_t max_waiting,
+                           sk_err *e) {
     memset(t, 0, sizeof *t);
     t->engine = engine;
     t->api = api;
-    return sk_mailbox_init(&t->box, e);
-}
-
-/* ---- engine thread ---- */
-
-static void on_engine_event(void *ud, const sk_gen_event *ev) {
-    job *j = ud;
-    sk_mailbox *box = &j->x->table->box;
-    bool last = ev->type == SK_EV_DONE || ev->type == SK_EV_ERROR;
-    sk_mail *mail = sk_mail_copy(j, ev);
-    if (mail) {
-        sk_mailbox_push(box, mail);
-        return;
-    }
-    /* Without the lost text the answer is worthless: the job ends in an error, told with the mail that the job owns. */
-    if (!last) {
-        j->spare.ev.code = SKIPPY_E_NOMEM;
-        return;
-    }
-    j->spare.to = j;
-    j->spare.embedded = true;
-    j->spare.ev.type = SK_EV_ERROR;
-    j->spare.ev.code = SKIPPY_E_NOMEM;
-    j->spare.ev.error = "the server ran out of memory";
-    sk_mailbox_push(box, &j->spare);
+    int rc = sk_mailbox_init(&t->box, e);
+    if (rc) return rc;
+    rc = sk_task_pool_create(n_workers, max_waiting, &t->pool, e);
+    if (rc) sk_mailbox_close(&t->box);
+    return rc;
 }
 
 /* ---- life ---- */
 
-static sk_exchange *exchange_new(sk_exchange_table *t, sk_conn *c, sk_api_call *call) {
-    size_t n = sk_api_call_jobs(call);
-    sk_exchange *x = calloc(1, sizeof *x + n * sizeof x->jobs[0]);
+static sk_exchange *exchange_new(sk_exchange_table *t, sk_conn *c) {
+    sk_exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
     x->table = t;
     x->conn = c;
-    x->call = call;
-    x->n_jobs = n;
-    x->stream = sk_api_call_stream(call);
-    for (size_t i = 0; i < n; i++) {
-        x->jobs[i].x = x;
-        x->jobs[i].index = i;
-    }
+    x->early_tail = &x->early;
     x->next = t->first;
     if (x->next) x->next->prev = x;
     t->first = x;
@@ -86,13 +37,17 @@ static sk_exchange *exchange_new(sk_exchange_table *t, sk_conn *c, sk_api_call *
 }
 
 static void free_if_over(sk_exchange *x) {
-    if (x->busy || x->conn || x->live) return;
+    if (x->busy || x->conn || x->preparing) return;
+    if (x->live) return; /* a worker's while it prepares */
     if (x->prev)
         x->prev->next = x->next;
     else
         x->table->first = x->next;
     if (x->next) x->next->prev = x->prev;
-    sk_api_call_free(x->call);
+    if (x->call) sk_api_call_free(x->call);
+    sk_buf_free(&x->p.body);
+    sk_buf_free(&x->p.text);
+    free(x->jobs);
     free(x);
 }
 
@@ -101,7 +56,14 @@ static void detach(sk_exchange *x) {
     x->conn = NULL;
 }
 
-static void cancel_jobs(sk_exchange *x) {
+/* Nobody waits for the answer any more: what can be spared of the work is. While a worker has the exchange its jobs
+ * are not known here; prepared() comes back to them. */
+static void cancel_work(sk_exchange *x) {
+    if (x->preparing) {
+        atomic_store(&x->unwanted, true);
+        if (sk_task_pool_withdraw(x->table->pool, &x->task)) x->preparing = false;
+        return;
+    }
     for (size_t i = 0; i < x->n_jobs; i++)
         if (x->jobs[i].live) sk_engine_cancel(x->table->engine, x->jobs[i].id);
 }
@@ -109,13 +71,22 @@ static void cancel_jobs(sk_exchange *x) {
 void sk_exchange_client_gone(sk_exchange *x) {
     if (!x) return;
     detach(x);
-    cancel_jobs(x);
+    cancel_work(x);
     free_if_over(x);
+}
+
+void sk_exchange_table_stop(sk_exchange_table *t) {
+    for (sk_exchange *x = t->first, *next; x; x = next) {
+        next = x->next;
+        sk_exchange_client_gone(x);
+    }
+    sk_task_pool_stop(t->pool);
 }
 
 void sk_exchange_table_close(sk_exchange_table *t) {
     sk_exchange_deliver_all(t);
     if (t->first) sk_log(SK_LOG_ERROR, "the server ended while the engine was still answering requests");
+    sk_task_pool_free(t->pool);
     sk_mailbox_close(&t->box);
 }
 
@@ -125,7 +96,7 @@ void sk_exchange_table_close(sk_exchange_table *t) {
 static void fail_call(sk_exchange *x, int code, const char *text) {
     sk_conn *c = x->conn;
     detach(x);
-    cancel_jobs(x);
+    cancel_work(x);
     sk_reply_engine_error(c, code, text);
 }
 
@@ -202,7 +173,7 @@ static void explain(sk_exchange *x, const sk_gen_event *ev) {
 }
 
 static void deliver(sk_mail *mail) {
-    job *j = mail->to;
+    sk_exchange_job *j = mail->to;
     sk_exchange *x = j->x;
     x->busy++;
     bool last = mail->ev.type == SK_EV_DONE || mail->ev.type == SK_EV_ERROR;
@@ -228,52 +199,90 @@ static void deliver(sk_mail *mail) {
     free_if_over(x);
 }
 
+static void deliver_or_keep(sk_mail *mail) {
+    sk_exchange *x = ((sk_exchange_job *)mail->to)->x;
+    if (!x->preparing) {
+        deliver(mail);
+        return;
+    }
+    mail->next = NULL;
+    *x->early_tail = mail;
+    x->early_tail = &mail->next;
+}
+
 void sk_exchange_deliver_all(sk_exchange_table *t) {
     for (sk_mail *mail = sk_mailbox_take(&t->box), *next; mail; mail = next) {
         next = mail->next;
-        deliver(mail);
+        deliver_or_keep(mail);
     }
 }
 
 /* ---- requests ---- */
 
-static int submit(sk_exchange *x, size_t index, const char *tenant, sk_err *e) {
-    job *j = &x->jobs[index];
-    sk_gen_request r = *sk_api_call_request(x->call, index);
-    r.tenant = tenant;
-    r.on_event = on_engine_event;
-    r.ud = j;
-    /* Before the call: the last event may be in the mailbox when it returns. */
-    j->live = true;
-    x->live++;
-    int rc = sk_engine_submit(x->table->engine, &r, &j->id, e);
-    if (rc == SKIPPY_OK) return rc;
-    j->live = false;
-    x->live--;
-    return rc;
+static void reply_prepared(sk_exchange *x) {
+    sk_conn *c = x->conn;
+    detach(x);
+    if (!x->p.answer)
+        sk_reply_api_error(c, &x->p.refusal);
+    else if (x->p.text.failed)
+        sk_reply_error(c, 500, "", "the server ran out of memory");
+    else
+        sk_conn_reply(c, x->p.status, SK_TYPE_JSON, x->p.text.data, x->p.text.len);
 }
 
-void sk_exchange_start(sk_exchange_table *t, sk_conn *c, enum sk_api_kind kind, const char *tenant) {
-    const sk_buf *body = sk_conn_body(c);
-    sk_api_error err = {0};
-    sk_api_call *call = NULL;
-    if (sk_api_parse(t->api, kind, body->data ? body->data : "", body->len, &call, &err) != 0) {
-        sk_reply_api_error(c, &err);
-        return;
+static void deliver_early(sk_exchange *x) {
+    sk_mail *first = x->early;
+    x->early = NULL;
+    for (sk_mail *mail = first, *next; mail; mail = next) {
+        next = mail->next;
+        deliver(mail);
     }
-    sk_exchange *x = exchange_new(t, c, call);
+}
+
+static void prepared(sk_task *task) {
+    sk_exchange *x = (sk_exchange *)task;
+    x->preparing = false;
+    x->busy++;
+    if (x->call) x->stream = sk_api_call_stream(x->call);
+    if (!x->conn)
+        cancel_work(x);
+    else if (x->p.status)
+        reply_prepared(x);
+    else if (x->p.code)
+        fail_call(x, x->p.code, x->p.error.text);
+    deliver_early(x);
+    x->busy--;
+    free_if_over(x);
+}
+
+static void start(sk_exchange_table *t, sk_conn *c, const sk_prepared *what) {
+    sk_exchange *x = exchange_new(t, c);
     if (!x) {
-        sk_api_call_free(call);
         sk_reply_error(c, 500, "", "the server ran out of memory");
         return;
     }
-    sk_err e = {0};
-    int rc = SKIPPY_OK;
-    x->busy++;
-    for (size_t i = 0; i < x->n_jobs && rc == SKIPPY_OK; i++) rc = submit(x, i, tenant, &e);
-    if (rc != SKIPPY_OK) fail_call(x, rc, e.text);
-    x->busy--;
+    x->p = *what;
+    x->p.body = sk_conn_take_body(c);
+    /* Stands when no worker gets to it. */
+    x->p.code = sk_err_set(&x->p.error, SKIPPY_E_BUSY, SHUTTING_DOWN);
+    x->task.run = sk_exchange_prepare;
+    x->task.done = prepared;
+    x->preparing = sk_task_pool_add(t->pool, &x->task);
+    if (x->preparing) return;
+    detach(x);
     free_if_over(x);
+    sk_conn_add_header(c, "Retry-After", "1");
+    sk_reply_error(c, 503, "queue_full", "too many requests wait to be read; try again later");
+}
+
+void sk_exchange_start(sk_exchange_table *t, sk_conn *c, enum sk_api_kind kind, const char *tenant) {
+    sk_prepared what = {.kind = kind, .has_tenant = tenant != NULL};
+    if (tenant) memcpy(what.tenant, tenant, strlen(tenant) + 1);
+    start(t, c, &what);
+}
+
+void sk_exchange_answer(sk_exchange_table *t, sk_conn *c, sk_answer_fn answer) {
+    start(t, c, &(sk_prepared){.answer = answer});
 }
 
 /* ---- shutdown ---- */
@@ -286,7 +295,7 @@ static void end_one(sk_exchange *x) {
     sk_buf out = {0};
     for (size_t i = 0; i < x->n_jobs; i++)
         if (x->jobs[i].live) sk_api_call_fail(x->call, i, SKIPPY_E_BUSY, SHUTTING_DOWN, &out);
-    cancel_jobs(x);
+    cancel_work(x);
     sk_conn_stream_write(x->conn, out.data, out.len);
     if (x->conn) end_stream(x);
     sk_buf_free(&out);

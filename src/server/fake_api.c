@@ -1,10 +1,14 @@
-/* Test double of the API layer: {"n":jobs,"stream":bool}; answers are plain joins of the jobs' texts. Linked in place
- * of skippy-openai. Error formatting keeps the real shape, because the server's tests look at it. */
+/* Test double of the API layer: {"n":jobs,"stream":bool,"slow":bool}; answers are plain joins of the jobs' texts.
+ * Linked in place of skippy-openai. Error formatting keeps the real shape, because the server's tests look at it. */
+#include "server/fake_api.h"
+
 #include <jansson.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "openai/api.h"
 #include "runtime/sampler.h"
@@ -17,6 +21,71 @@ struct sk_api_call {
     sk_buf text;
     sk_gen_request request;
 };
+
+enum { WAIT_S = 10 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool gate_open;
+static size_t at_gate, reads, calls;
+
+void fake_api_reset(void) {
+    pthread_mutex_lock(&lock);
+    gate_open = false;
+    at_gate = reads = calls = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void fake_api_open_gate(void) {
+    pthread_mutex_lock(&lock);
+    gate_open = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+bool fake_api_wait_at_gate(size_t n) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    pthread_mutex_lock(&lock);
+    int rc = 0;
+    while (at_gate < n && rc == 0) rc = pthread_cond_timedwait(&changed, &lock, &until);
+    bool ok = at_gate >= n;
+    pthread_mutex_unlock(&lock);
+    return ok;
+}
+
+static size_t get(const size_t *counter) {
+    pthread_mutex_lock(&lock);
+    size_t n = *counter;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+size_t fake_api_reads(void) {
+    return get(&reads);
+}
+
+size_t fake_api_calls(void) {
+    return get(&calls);
+}
+
+static void pass_gate(bool slow) {
+    pthread_mutex_lock(&lock);
+    reads++;
+    if (slow) {
+        at_gate++;
+        pthread_cond_broadcast(&changed);
+        while (!gate_open) pthread_cond_wait(&changed, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void count_call(int by) {
+    pthread_mutex_lock(&lock);
+    calls += (size_t)by;
+    pthread_mutex_unlock(&lock);
+}
 
 void sk_api_error_json(const sk_api_error *e, sk_buf *out) {
     sk_buf_printf(out, "{\"error\":{\"message\":\"");
@@ -43,6 +112,7 @@ int sk_api_parse(sk_api *api, enum sk_api_kind kind, const char *body, size_t le
     (void)api, (void)kind;
     static const int32_t token = 1;
     json_t *root = json_loadb(body, len, JSON_REJECT_DUPLICATES, NULL);
+    pass_gate(json_is_true(json_object_get(root, "slow")));
     if (!root) return sk_api_error_set(err, 400, "invalid_request_error", "", "", "the body is not JSON");
     sk_api_call *c = calloc(1, sizeof *c);
     json_t *n = json_object_get(root, "n");
@@ -51,6 +121,7 @@ int sk_api_parse(sk_api *api, enum sk_api_kind kind, const char *body, size_t le
     c->request.tokens = &token;
     c->request.n_tokens = 1;
     json_decref(root);
+    count_call(1);
     *out = c;
     return 0;
 }
@@ -58,6 +129,7 @@ int sk_api_parse(sk_api *api, enum sk_api_kind kind, const char *body, size_t le
 void sk_api_call_free(sk_api_call *c) {
     sk_buf_free(&c->text);
     free(c);
+    count_call(-1);
 }
 
 size_t sk_api_call_jobs(const sk_api_call *c) {
@@ -125,6 +197,7 @@ int sk_api_status_for(int code) {
 
 int sk_api_tokenize(sk_api *api, const char *body, size_t len, sk_buf *out) {
     (void)api;
+    pass_gate(memmem(body, len, "slow", 4) != NULL);
     sk_buf_printf(out, "{\"tokens\":[%zu]}", len);
     return body[0] == '{' ? 200 : 400;
 }

@@ -71,6 +71,12 @@ const sk_buf *sk_conn_body(const sk_conn *c) {
     return &c->body;
 }
 
+sk_buf sk_conn_take_body(sk_conn *c) {
+    sk_buf body = c->body;
+    memset(&c->body, 0, sizeof c->body);
+    return body;
+}
+
 void sk_conn_set_data(sk_conn *c, void *data) {
     c->data = data;
 }

@@ -67,6 +67,8 @@ bool sk_conn_open(sk_conn_set *set, int fd);
 
 const sk_http_head *sk_conn_head(const sk_conn *c);
 const sk_buf *sk_conn_body(const sk_conn *c);
+/* Moves the body to the caller, who frees it; the connection's is empty then. */
+sk_buf sk_conn_take_body(sk_conn *c);
 /* The owner's data for the current request: NULL and 0 at its start. */
 void sk_conn_set_data(sk_conn *c, void *data);
 void *sk_conn_data(const sk_conn *c);

@@ -1,6 +1,7 @@
 #include "server/metrics.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,8 @@ static void render_cache(const sk_engine_stats *s, sk_buf *b) {
     labelled(b, "skippy_hits_by_source_total", "source", "hot-lane", s->hits_hot_lane);
     labelled(b, "skippy_hits_by_source_total", "source", "resident", s->hits_resident);
     labelled(b, "skippy_hits_by_source_total", "source", "active-lane", s->hits_active_lane);
+    labelled(b, "skippy_hits_by_source_total", "source", "ram", s->hits_ram);
+    labelled(b, "skippy_hits_by_source_total", "source", "disk", s->hits_disk);
     counter(b, "skippy_terminal_hits_total", s->terminal_hits,
             "First tokens sampled from stored logits, without a decode.");
     counter(b, "skippy_coalesced_total", s->coalesced, "Requests that waited for another one to compute their prefix.");
@@ -113,7 +116,51 @@ static void render_cache(const sk_engine_stats *s, sk_buf *b) {
     family(b, "skippy_cache_bytes", "gauge", "Bytes held by stored prefixes beyond the context's cells, by tier.");
     labelled(b, "skippy_cache_bytes", "tier", "resident", s->kv_bytes + s->recurrent_bytes);
     labelled(b, "skippy_cache_bytes", "tier", "logits", s->logits_bytes);
+    labelled(b, "skippy_cache_bytes", "tier", "ram", s->tiers.ram.physical_bytes);
+    labelled(b, "skippy_cache_bytes", "tier", "disk", s->tiers.disk.physical_bytes);
     gauge(b, "skippy_logits_rows", s->logits_rows, "Stored rows of terminal logits.");
+}
+
+/* One family for both stores. */
+static void by_store(sk_buf *b, const char *name, const char *type, const sk_tier_stats *t, size_t field,
+                     const char *help) {
+    family(b, name, type, help);
+    const struct {
+        const char *tier;
+        const skippy_store_stats *stats;
+    } stores[] = {{"ram", &t->ram}, {"disk", &t->disk}};
+    for (size_t i = 0; i < sizeof stores / sizeof *stores; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)stores[i].stats + field, sizeof value);
+        labelled(b, name, "tier", stores[i].tier, value);
+    }
+}
+
+#define FIELD(name) offsetof(skippy_store_stats, name)
+
+static void render_stores(const sk_engine_stats *s, const sk_engine_facts *f, sk_buf *b) {
+    const sk_tier_stats *t = &s->tiers;
+    gauge(b, "skippy_state_windows", f->state_windows,
+          "1: state leaves the runtime by layer and window; 0: as opaque exports, or not at all.");
+    gauge(b, "skippy_disk_ready", t->disk_ready, "1 when the disk store is open and its entries are usable.");
+    by_store(b, "skippy_store_entries", "gauge", t, FIELD(entries), "Prefixes and logits rows in a store.");
+    by_store(b, "skippy_store_limit_bytes", "gauge", t, FIELD(max_bytes), "Limit of a store.");
+    by_store(b, "skippy_store_logical_bytes", "gauge", t, FIELD(logical_bytes), "Bytes of all entries, uncut.");
+    by_store(b, "skippy_store_block_bytes", "gauge", t, FIELD(block_bytes), "Bytes of unique blocks.");
+    by_store(b, "skippy_store_blocks", "gauge", t, FIELD(blocks), "Unique blocks.");
+    by_store(b, "skippy_store_puts_total", "counter", t, FIELD(puts), "Entries that were stored.");
+    by_store(b, "skippy_store_written_bytes_total", "counter", t, FIELD(put_bytes), "Bytes of new blocks.");
+    by_store(b, "skippy_store_read_bytes_total", "counter", t, FIELD(read_bytes), "Bytes read and verified.");
+    by_store(b, "skippy_store_corrupt_blocks_total", "counter", t, FIELD(corrupt_blocks),
+             "Blocks whose bytes did not match their digest; they were not used.");
+    counter(b, "skippy_exports_total", s->exports, "Prefixes and logits rows copied out of the runtime.");
+    counter(b, "skippy_export_bytes_total", s->export_bytes, "Bytes copied out of the runtime.");
+    counter(b, "skippy_exports_skipped_total", s->exports_skipped,
+            "Evicted prefixes that were not kept: the store thread was behind.");
+    counter(b, "skippy_imports_total", s->imports, "Prefixes imported into the runtime.");
+    counter(b, "skippy_import_bytes_total", s->import_bytes, "Bytes imported into the runtime.");
+    counter(b, "skippy_gated_total", s->gated, "Lookups where computing was faster than restoring from a store.");
+    gauge(b, "skippy_staging_bytes", t->staging_bytes, "Copied out, not stored yet.");
 }
 
 static void render_evictions(const sk_engine_stats *s, sk_buf *b) {
@@ -165,6 +212,7 @@ static void render_compatible(const sk_engine_stats *s, sk_buf *b) {
 
 static void render_http(const sk_http_stats *h, sk_buf *b) {
     gauge(b, "skippy_http_connections", h->connections, "Open client connections.");
+    gauge(b, "skippy_http_reading", h->reading, "Requests whose bodies wait to be read or are being read.");
     family(b, "skippy_http_requests_total", "counter", "Replies by route and status.");
     for (int r = 0; r < SK_ROUTES; r++)
         for (size_t i = 0; i < SK_HTTP_STATUSES && h->replies[r][i].status; i++)
@@ -175,6 +223,7 @@ static void render_http(const sk_http_stats *h, sk_buf *b) {
 void sk_metrics_render(const sk_metrics_input *in, sk_buf *out) {
     render_build(in, out);
     render_cache(in->engine, out);
+    render_stores(in->engine, in->facts, out);
     render_evictions(in->engine, out);
     render_engine(in->engine, out);
     render_compatible(in->engine, out);

@@ -17,6 +17,7 @@ typedef struct sk_http_stats {
         uint64_t count;
     } replies[SK_ROUTES][SK_HTTP_STATUSES];
     uint64_t connections; /* open now */
+    uint64_t reading;     /* requests whose bodies wait for a worker or are with one */
 } sk_http_stats;
 
 void sk_http_stats_count(sk_http_stats *s, enum sk_route route, int status);

@@ -16,4 +16,6 @@ void sk_server_defaults(sk_server_params *p) {
     p->ping_ms = 15000;
     p->shutdown_ms = 10000;
     p->tick_ms = 250;
+    p->read_threads = 2;
+    p->read_queue = 256;
 }

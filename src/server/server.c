@@ -23,7 +23,7 @@ struct sk_server {
     sk_server_params p;
     struct event_base *base;
     struct evconnlistener *listener;
-    struct event *on_mail, *on_stop, *on_tick;
+    struct event *on_mail, *on_prepared, *on_stop, *on_tick;
     int stop_fd;
     sk_conn_set *conns;
     sk_exchange_table exchanges;
@@ -31,6 +31,7 @@ struct sk_server {
     sk_http_stats http;
     bool full;           /* accepting is paused */
     unsigned stops;      /* calls of sk_server_stop seen */
+    bool drained;        /* the engine takes no further job */
     bool told;           /* clients know that their requests end */
     uint64_t give_up_ns; /* while stopping: when to go on to the next step */
 };
@@ -62,6 +63,7 @@ static void reply_metrics(sk_server *s, sk_buf *out) {
     sk_engine_stats stats;
     sk_engine_get_stats(s->p.engine, &stats);
     s->http.connections = sk_conn_set_count(s->conns);
+    s->http.reading = sk_task_pool_pending(s->exchanges.pool);
     const sk_metrics_input in = {.engine = &stats,
                                  .facts = sk_engine_get_facts(s->p.engine),
                                  .http = &s->http,
@@ -72,20 +74,15 @@ static void reply_metrics(sk_server *s, sk_buf *out) {
     sk_metrics_render(&in, out);
 }
 
-/* Writes the answer into out; returns the status. */
-static int answer(sk_server *s, enum sk_route route, const sk_buf *body, sk_buf *out) {
-    const char *text = body->data ? body->data : "";
+static void render(sk_server *s, enum sk_route route, sk_buf *out) {
     const sk_page_facts facts = page_facts(s);
     switch (route) {
-    case SK_ROUTE_TOKENIZE: return sk_api_tokenize(s->p.api, text, body->len, out);
-    case SK_ROUTE_DETOKENIZE: return sk_api_detokenize(s->p.api, text, body->len, out);
-    case SK_ROUTE_APPLY_TEMPLATE: return sk_api_apply_template(s->p.api, text, body->len, out);
-    case SK_ROUTE_MODELS: sk_api_models(s->p.api, out); return 200;
-    case SK_ROUTE_HEALTH: sk_buf_str(out, "{\"status\":\"ok\"}"); return 200;
-    case SK_ROUTE_PROPS: sk_page_props(&facts, out); return 200;
-    case SK_ROUTE_SLOTS: reply_slots(s, out); return 200;
-    case SK_ROUTE_METRICS: reply_metrics(s, out); return 200;
-    default: sk_page_index(&facts, out); return 200;
+    case SK_ROUTE_MODELS: sk_api_models(s->p.api, out); break;
+    case SK_ROUTE_HEALTH: sk_buf_str(out, "{\"status\":\"ok\"}"); break;
+    case SK_ROUTE_PROPS: sk_page_props(&facts, out); break;
+    case SK_ROUTE_SLOTS: reply_slots(s, out); break;
+    case SK_ROUTE_METRICS: reply_metrics(s, out); break;
+    default: sk_page_index(&facts, out); break;
     }
 }
 
@@ -94,11 +91,11 @@ static void reply_now(sk_server *s, sk_conn *c, enum sk_route route) {
                        : route == SK_ROUTE_INDEX ? "text/plain; charset=utf-8"
                                                  : SK_TYPE_JSON;
     sk_buf out = {0};
-    int status = answer(s, route, sk_conn_body(c), &out);
+    render(s, route, &out);
     if (out.failed)
         sk_reply_error(c, 500, "", "the server ran out of memory");
     else
-        sk_conn_reply(c, status, type, out.data, out.len);
+        sk_conn_reply(c, 200, type, out.data, out.len);
     sk_buf_free(&out);
 }
 
@@ -155,19 +152,28 @@ static bool on_head(void *ud, sk_conn *c) {
     return false;
 }
 
+/* Requests whose bodies must be read: that is done elsewhere, since it can take long. */
+static void start_exchange(sk_server *s, sk_conn *c, enum sk_route route) {
+    char tenant[SK_TENANT_CAP];
+    const char *name = sk_auth_count(s->p.auth) > 0 && authorised(s, c, tenant) ? tenant : NULL;
+    switch (route) {
+    case SK_ROUTE_CHAT: sk_exchange_start(&s->exchanges, c, SK_API_CHAT, name); break;
+    case SK_ROUTE_COMPLETIONS: sk_exchange_start(&s->exchanges, c, SK_API_COMPLETIONS, name); break;
+    case SK_ROUTE_COMPLETION: sk_exchange_start(&s->exchanges, c, SK_API_LLAMA, name); break;
+    case SK_ROUTE_TOKENIZE: sk_exchange_answer(&s->exchanges, c, sk_api_tokenize); break;
+    case SK_ROUTE_DETOKENIZE: sk_exchange_answer(&s->exchanges, c, sk_api_detokenize); break;
+    default: sk_exchange_answer(&s->exchanges, c, sk_api_apply_template); break;
+    }
+}
+
 static void on_request(void *ud, sk_conn *c) {
     sk_server *s = ud;
     enum sk_route route = (enum sk_route)sk_conn_tag(c);
-    char tenant[SK_TENANT_CAP];
-    const char *name = sk_auth_count(s->p.auth) > 0 && authorised(s, c, tenant) ? tenant : NULL;
-    if (route == SK_ROUTE_HEALTH && s->stops > 0)
+    bool work = sk_route_accepts(route, SK_HTTP_POST);
+    if (s->stops > 0 && (work || route == SK_ROUTE_HEALTH))
         sk_reply_error(c, 503, "", "the server is shutting down");
-    else if (route == SK_ROUTE_CHAT)
-        sk_exchange_start(&s->exchanges, c, SK_API_CHAT, name);
-    else if (route == SK_ROUTE_COMPLETIONS)
-        sk_exchange_start(&s->exchanges, c, SK_API_COMPLETIONS, name);
-    else if (route == SK_ROUTE_COMPLETION)
-        sk_exchange_start(&s->exchanges, c, SK_API_LLAMA, name);
+    else if (work)
+        start_exchange(s, c, route);
     else
         reply_now(s, c, route);
 }
@@ -210,6 +216,13 @@ static void advance_stop(sk_server *s) {
     sk_exchange_end_all(&s->exchanges);
 }
 
+/* Requests that came before the stop are answered: the engine takes them until the last body is read. */
+static void drain_when_read(sk_server *s) {
+    if (s->stops == 0 || s->drained || sk_task_pool_pending(s->exchanges.pool) > 0) return;
+    s->drained = true;
+    sk_engine_drain(s->p.engine);
+}
+
 static void on_stop(evutil_socket_t fd, short what, void *ud) {
     (void)what;
     sk_server *s = ud;
@@ -218,10 +231,10 @@ static void on_stop(evutil_socket_t fd, short what, void *ud) {
     if (s->stops == 0) {
         evconnlistener_free(s->listener);
         s->listener = NULL;
-        sk_engine_drain(s->p.engine);
         s->give_up_ns = sk_now_ns() + (uint64_t)s->p.shutdown_ms * 1000000u;
     }
     s->stops += count > 2 ? 2 : (unsigned)count;
+    drain_when_read(s);
     advance_stop(s);
 }
 
@@ -271,6 +284,13 @@ static void on_mail(evutil_socket_t fd, short what, void *ud) {
     sk_exchange_deliver_all(&s->exchanges);
 }
 
+static void on_prepared(evutil_socket_t fd, short what, void *ud) {
+    (void)fd, (void)what;
+    sk_server *s = ud;
+    sk_task_pool_deliver(s->exchanges.pool);
+    drain_when_read(s);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *ud) {
     (void)fd, (void)what;
     sk_server *s = ud;
@@ -296,10 +316,12 @@ static bool create_events(sk_server *s) {
     s->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (s->stop_fd < 0) return false;
     s->on_mail = event_new(s->base, s->exchanges.box.fd, EV_READ | EV_PERSIST, on_mail, s);
+    s->on_prepared = event_new(s->base, sk_task_pool_fd(s->exchanges.pool), EV_READ | EV_PERSIST, on_prepared, s);
     s->on_stop = event_new(s->base, s->stop_fd, EV_READ | EV_PERSIST, on_stop, s);
     s->on_tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
-    return s->on_mail && s->on_stop && s->on_tick && event_add(s->on_mail, NULL) == 0 &&
-           event_add(s->on_stop, NULL) == 0 && event_add(s->on_tick, &tick) == 0;
+    return s->on_mail && s->on_prepared && s->on_stop && s->on_tick && event_add(s->on_mail, NULL) == 0 &&
+           event_add(s->on_prepared, NULL) == 0 && event_add(s->on_stop, NULL) == 0 &&
+           event_add(s->on_tick, &tick) == 0;
 }
 
 static bool create_listener(sk_server *s) {
@@ -328,7 +350,7 @@ int sk_server_create(const sk_server_params *p, sk_server **out, sk_err *e) {
         rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for the event loop");
         goto fail;
     }
-    rc = sk_exchange_table_init(&s->exchanges, p->engine, p->api, e);
+    rc = sk_exchange_table_init(&s->exchanges, p->engine, p->api, p->read_threads, p->read_queue, e);
     if (rc != SKIPPY_OK) goto fail;
     s->exchanges_ready = true;
     if (!create_events(s) || !create_listener(s)) {
@@ -344,6 +366,7 @@ fail:
 
 void sk_server_run(sk_server *s) {
     event_base_dispatch(s->base);
+    sk_exchange_table_stop(&s->exchanges);
 }
 
 static void free_event(struct event *ev) {
@@ -355,9 +378,11 @@ void sk_server_destroy(sk_server *s) {
     if (s->listener) evconnlistener_free(s->listener);
     if (s->p.listen_fd >= 0) close(s->p.listen_fd);
     s->listener = NULL;
+    if (s->exchanges_ready) sk_exchange_table_stop(&s->exchanges);
     sk_conn_set_free(s->conns);
     if (s->exchanges_ready) sk_exchange_table_close(&s->exchanges);
     free_event(s->on_mail);
+    free_event(s->on_prepared);
     free_event(s->on_stop);
     free_event(s->on_tick);
     if (s->stop_fd >= 0) close(s->stop_fd);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "server/fake_api.h"
 #include "server/fake_engine.h"
 #include "server/listen.h"
 
@@ -28,6 +29,7 @@ void fixture_start(server_fixture *f, const sk_server_params *p, const char *key
     memset(f, 0, sizeof *f);
     signal(SIGPIPE, SIG_IGN); /* as `skippy serve` does: a client that has left is an error of write */
     fake_engine_reset();
+    fake_api_reset();
     sk_log_set_level(SK_LOG_ERROR);
     f->auth = sk_auth_create();
     assert_non_null(f->auth);
@@ -47,6 +49,7 @@ void fixture_join(server_fixture *f) {
 }
 
 void fixture_stop(server_fixture *f) {
+    fake_api_open_gate(); /* or the server waits for its workers for ever */
     sk_server_stop(f->server);
     sk_server_stop(f->server);
     fixture_join(f);

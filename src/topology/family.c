@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "topology/family_table.h"
+#include "topology/registry.h"
 
 const char *sk_cache_mode_name(enum sk_cache_mode mode) {
     switch (mode) {
@@ -34,8 +34,8 @@ bool sk_family_stateful_tensor(const char *name) {
 }
 
 const sk_family_record *sk_family_at(size_t i) {
-    const sk_family_row *row = sk_family_row_at(i);
-    return row ? &row->record : NULL;
+    const sk_registry *reg = sk_registry_get();
+    return i < reg->n_families ? &reg->families[i].record : NULL;
 }
 
 static void decide(sk_family_policy *out, enum sk_cache_mode mode, const char *fmt, ...)
@@ -94,7 +94,11 @@ static bool refuse_by_trait(const sk_family_facts *f, enum sk_family_trait trait
         decide(out, SK_CACHE_DISABLED,
                "Chunked attention drops cells by other rules than a window; use the full window cache.");
         return true;
-    case SK_TRAIT_NONE: break;
+    case SK_TRAIT_UNSUPPORTED:
+        decide(out, SK_CACHE_DISABLED, "This build of llama.cpp has no such architecture.");
+        return true;
+    case SK_TRAIT_NONE:
+    case SK_TRAIT_COUNT: break;
     }
     return false;
 }
@@ -110,7 +114,7 @@ static void decide_recurrent(const sk_family_facts *f, sk_family_policy *out) {
            f->is_recurrent ? "Recurrent" : "Attention and recurrent");
 }
 
-static void decide_attention(const sk_family_facts *f, const sk_family_row *row, sk_family_policy *out) {
+static void decide_attention(const sk_family_facts *f, const sk_family_entry *row, sk_family_policy *out) {
     if (row->record.mode == SK_CACHE_KV_RECURRENT)
         decide(out, SK_CACHE_DISABLED, "The architecture is recurrent, but the loaded model says it is not.");
     else if (f->n_tensors == 0)
@@ -132,7 +136,7 @@ static void decide_attention(const sk_family_facts *f, const sk_family_row *row,
 void sk_family_decide(const sk_family_facts *f, sk_family_policy *out) {
     memset(out, 0, sizeof *out);
     const char *arch = f->arch ? f->arch : "";
-    const sk_family_row *row = sk_family_row_find(arch);
+    const sk_family_entry *row = sk_registry_arch(sk_registry_get(), arch);
     snprintf(out->family, sizeof out->family, "%s", row ? row->record.family : arch);
     if (refuse_by_kind(f, out)) return;
     if (!row) {

@@ -43,12 +43,14 @@ const char *sk_cache_mode_name(enum sk_cache_mode mode);
 /* True when a tensor name belongs to recurrent state (case-insensitive substring match of the five patterns). */
 bool sk_family_stateful_tensor(const char *name);
 
-/* Known families, for `skippy families`. NULL past the end. */
+/* A known family: one row of the registry (registry.h has the rest). */
 typedef struct sk_family_record {
-    const char *family, *arch;
+    const char *family, *arch; /* arch: "" where llama.cpp has none */
     enum sk_cache_mode mode;
-    const char *example;
+    const char *example; /* a model of the family, "" where none was reviewed */
 } sk_family_record;
+
+/* Row i of the registry, NULL past the end. */
 const sk_family_record *sk_family_at(size_t i);
 
 #endif

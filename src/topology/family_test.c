@@ -201,6 +201,20 @@ static void mode_names_are_the_payload_names(void **state) {
     assert_string_equal(sk_cache_mode_name(SK_CACHE_DISABLED), "disabled");
 }
 
+static void a_family_that_llama_cpp_does_not_know_is_never_reused(void **state) {
+    (void)state;
+    bool seen = false;
+    for (size_t i = 0; sk_family_at(i); i++) {
+        const sk_family_record *r = sk_family_at(i);
+        if (strcmp(r->family, "inkling") != 0) continue;
+        assert_string_equal(r->arch, "");
+        assert_int_equal(r->mode, SK_CACHE_DISABLED);
+        seen = true;
+    }
+    assert_true(seen);
+    assert_disabled(dense("inkling"), "'inkling' is unknown");
+}
+
 /* Every row, given facts that agree with it, must be decided as the table says. */
 static void every_row_of_the_registry_is_decided_as_listed(void **state) {
     (void)state;
@@ -236,6 +250,7 @@ int main(void) {
         cmocka_unit_test(an_unreadable_tensor_list_is_refused),
         cmocka_unit_test(the_five_name_patterns_match_anywhere_in_any_case),
         cmocka_unit_test(mode_names_are_the_payload_names),
+        cmocka_unit_test(a_family_that_llama_cpp_does_not_know_is_never_reused),
         cmocka_unit_test(every_row_of_the_registry_is_decided_as_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

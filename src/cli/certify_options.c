@@ -1,0 +1,138 @@
+#include "cli/certify_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/args.h"
+
+enum {
+    ARG_MODEL = 1,
+    ARG_FAMILY,
+    ARG_PREFIX,
+    ARG_PROMPT,
+    ARG_REPEATS,
+    ARG_THREADS,
+    ARG_NGL,
+    ARG_FLASH,
+    ARG_TYPE_K,
+    ARG_TYPE_V,
+    ARG_WINDOW,
+    ARG_RECEIPTS,
+    ARG_NO_RECEIPT,
+    ARG_REPORT,
+    ARG_ALL,
+    ARG_DIR,
+    ARG_DOCS,
+    ARG_JSON,
+    ARG_HELP
+};
+
+static const sk_arg_def defs[] = {
+    {ARG_MODEL, "-m --model", "FILE", NULL, "the GGUF file to certify"},
+    {ARG_FAMILY, "--family-name", "NAME", NULL, "what to call the family in the report"},
+    {ARG_PREFIX, "--prefix", "N", NULL, "tokens of the prefix; may be given four times (default: 128 and 304)"},
+    {ARG_PROMPT, "--prompt", "TEXT", NULL, "a text to begin with (default: tokens drawn from the vocabulary)"},
+    {ARG_REPEATS, "--repeats", "N", NULL, "hits of one stored state, 3 to 16 (default: 3)"},
+    {ARG_THREADS, "-t --threads", "N", NULL, "threads (default: all cores)"},
+    {ARG_NGL, "-ngl --gpu-layers --n-gpu-layers", "N", NULL, "layers on the GPU (default: 0)"},
+    {ARG_FLASH, "-fa --flash-attn", "[on|off|auto]", "on|off|auto", "flash attention (default: auto)"},
+    {ARG_TYPE_K, "-ctk --cache-type-k", "TYPE", NULL, "type of K in the cache (default: f16)"},
+    {ARG_TYPE_V, "-ctv --cache-type-v", "TYPE", NULL, "type of V in the cache (default: f16)"},
+    {ARG_WINDOW, "--window", "CACHE", "both|sliding|full",
+     "window cache of a sliding-window model; `serve` takes the\nfull one for small contexts (default: both)"},
+    {ARG_RECEIPTS, "--receipts", "DIR", NULL,
+     "where receipts are kept (default:\n$XDG_STATE_HOME/skippy/receipts or ~/.local/state/skippy/receipts)"},
+    {ARG_NO_RECEIPT, "--no-receipt", NULL, NULL, "write no receipt"},
+    {ARG_REPORT, "--report-out", "FILE", NULL, "write the whole report as JSON"},
+    {ARG_ALL, "--all-synthetic", NULL, NULL,
+     "certify every family that 'skippy synth' can make, on tiny\nmodels with random weights; writes no receipts"},
+    {ARG_DIR, "--dir", "DIR", NULL, "keep the generated models here (default: a temporary folder)"},
+    {ARG_DOCS, "--docs", "FILE", NULL, "put the table of --all-synthetic between the markers of FILE"},
+    {ARG_JSON, "--json", NULL, NULL, "print the whole report as JSON instead of a summary"},
+    {ARG_HELP, "-h --help", NULL, NULL, "this text"},
+};
+enum { N_DEFS = sizeof defs / sizeof *defs };
+
+static int parse_flash(const char *value) {
+    return !value || strcmp(value, "on") == 0 ? 1 : strcmp(value, "off") == 0 ? 0 : -1;
+}
+
+static enum sk_window_choice parse_window(const char *value) {
+    return strcmp(value, "full") == 0      ? SK_WINDOW_FULL
+           : strcmp(value, "sliding") == 0 ? SK_WINDOW_SLIDING
+                                           : SK_WINDOW_BOTH;
+}
+
+static bool take_prefix(sk_certify_options *run, const sk_args *a, sk_err *e) {
+    if (run->n_prefix == SK_CERTIFY_MAX_LENGTHS) {
+        sk_err_set(e, SKIPPY_E_INVALID, "--prefix can be given %d times", SK_CERTIFY_MAX_LENGTHS);
+        return false;
+    }
+    return sk_args_u32(a, 32, 8192, &run->prefix[run->n_prefix++], e);
+}
+
+static bool take_type(const sk_args *a, const char **out, sk_err *e) {
+    *out = a->value;
+    if (sk_context_known_type(a->value)) return true;
+    sk_err_set(e, SKIPPY_E_INVALID, "%s: llama.cpp has no cache type '%s'", a->name, a->value);
+    return false;
+}
+
+static bool take(sk_certify_cli *o, int id, const sk_args *a, sk_err *e) {
+    sk_certify_options *run = &o->run;
+    switch (id) {
+    case ARG_MODEL: run->model_path = a->value; break;
+    case ARG_FAMILY: run->family = a->value; break;
+    case ARG_PREFIX: return take_prefix(run, a, e);
+    case ARG_PROMPT: run->prompt = a->value; break;
+    case ARG_REPEATS: return sk_args_u32(a, 3, SK_TRIAL_MAX_REPEATS, &run->repeats, e);
+    case ARG_THREADS: return sk_args_i32(a, 1, 512, &run->n_threads, e);
+    case ARG_NGL: return sk_args_i32(a, -1, 100000, &run->n_gpu_layers, e);
+    case ARG_FLASH: run->flash_attn = parse_flash(a->value); break;
+    case ARG_TYPE_K: return take_type(a, &run->type_k, e);
+    case ARG_TYPE_V: return take_type(a, &run->type_v, e);
+    case ARG_WINDOW: o->window = parse_window(a->value); break;
+    case ARG_RECEIPTS: o->receipts = a->value; break;
+    case ARG_NO_RECEIPT: o->no_receipt = true; break;
+    case ARG_REPORT: o->report_out = a->value; break;
+    case ARG_ALL: o->all_synthetic = true; break;
+    case ARG_DIR: o->dir = a->value; break;
+    case ARG_DOCS: o->docs = a->value; break;
+    case ARG_JSON: o->json = true; break;
+    default: o->help = true; break;
+    }
+    return true;
+}
+
+static int check(const sk_certify_cli *o, sk_err *e) {
+    if (o->help) return SKIPPY_OK;
+    if (o->all_synthetic && o->run.model_path)
+        return sk_err_set(e, SKIPPY_E_INVALID, "-m and --all-synthetic exclude each other");
+    if (!o->all_synthetic && !o->run.model_path)
+        return sk_err_set(e, SKIPPY_E_INVALID, "which model? Give -m FILE, or --all-synthetic");
+    if (!o->all_synthetic && (o->dir || o->docs))
+        return sk_err_set(e, SKIPPY_E_INVALID, "%s belongs to --all-synthetic", o->dir ? "--dir" : "--docs");
+    return SKIPPY_OK;
+}
+
+int sk_certify_cli_parse(sk_certify_cli *o, int argc, char **argv, sk_err *e) {
+    sk_args a = {.defs = defs, .n_defs = N_DEFS, .argc = argc, .argv = argv, .at = 1};
+    *o = (sk_certify_cli){.run = {.flash_attn = -1}};
+    int id;
+    while ((id = sk_args_next(&a, e)) > 0)
+        if (!take(o, id, &a, e)) return SKIPPY_E_INVALID;
+    return id < 0 ? SKIPPY_E_INVALID : check(o, e);
+}
+
+void sk_certify_cli_help(void) {
+    puts("Usage: skippy certify -m MODEL.gguf [options]\n"
+         "       skippy certify --all-synthetic [--dir DIR] [--docs FILE]\n\n"
+         "Computes a prefix, keeps its state in every way the server can, restores it into a fresh lane, a fresh context\n"
+         "and a fresh process, and compares what they say with the recorded run. Use the flags that 'skippy serve' will\n"
+         "be started with: a receipt counts for one layout of the cache. The receipt is kept where 'serve' finds it.\n");
+    sk_args_help(defs, N_DEFS, stdout);
+    puts("\nExamples:\n"
+         "  skippy certify -m model.gguf\n"
+         "  skippy certify -m model.gguf -ctk q8_0 -ctv q8_0 --prefix 1000 --report-out report.json\n\n"
+         "Exit codes: 0 passed, 1 failed, 2 wrong usage.");
+}

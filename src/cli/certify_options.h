@@ -1,0 +1,25 @@
+/* Flags of `skippy certify`. */
+#ifndef SKIPPY_CLI_CERTIFY_OPTIONS_H
+#define SKIPPY_CLI_CERTIFY_OPTIONS_H
+
+#include "correctness/certify.h"
+
+/* Which window caches of a sliding-window model to certify: `serve` chooses by the size of its context. */
+enum sk_window_choice { SK_WINDOW_BOTH, SK_WINDOW_SLIDING, SK_WINDOW_FULL };
+
+/* Strings are argv's. */
+typedef struct sk_certify_cli {
+    sk_certify_options run; /* model_path, family, prompt, lengths, settings */
+    enum sk_window_choice window;
+    bool all_synthetic, no_receipt, json, help;
+    const char *receipts;   /* NULL = the default folder */
+    const char *report_out; /* NULL = none */
+    const char *dir;        /* generated models stay here; NULL = a temporary folder */
+    const char *docs;       /* NULL = none */
+} sk_certify_cli;
+
+/* Errors: SKIPPY_E_INVALID with words that name flag and value. */
+int sk_certify_cli_parse(sk_certify_cli *o, int argc, char **argv, sk_err *e);
+void sk_certify_cli_help(void);
+
+#endif

@@ -1,0 +1,90 @@
+/* Flags of `skippy certify`. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/certify_options.h"
+
+static int parse(sk_certify_cli *o, sk_err *e, const char *const *args) {
+    char words[16][64], *argv[16] = {words[0]};
+    int argc = 1;
+    for (; args[argc - 1]; argc++) {
+        snprintf(words[argc], sizeof words[argc], "%s", args[argc - 1]);
+        argv[argc] = words[argc];
+    }
+    return sk_certify_cli_parse(o, argc, argv, e);
+}
+
+#define PARSE(o, e, ...) parse(o, e, (const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_refused(const char *words, const char *const *args) {
+    sk_certify_cli o;
+    sk_err e = {0};
+    assert_int_equal(parse(&o, &e, args), SKIPPY_E_INVALID);
+    if (!strstr(e.text, words)) fail_msg("'%s' is not in: %s", words, e.text);
+}
+
+#define REFUSED(words, ...) assert_refused(words, (const char *const[]){__VA_ARGS__, NULL})
+
+static void a_model_alone_is_certified_with_the_defaults_of_serve(void **state) {
+    (void)state;
+    sk_certify_cli o;
+    sk_err e = {0};
+    assert_int_equal(PARSE(&o, &e, "-m", "x.gguf"), SKIPPY_OK);
+    assert_int_equal(o.run.flash_attn, -1);
+    assert_int_equal(o.run.n_prefix, 0);
+    assert_null(o.run.type_k);
+    assert_int_equal(o.window, SK_WINDOW_BOTH);
+    assert_false(o.no_receipt || o.json || o.all_synthetic);
+}
+
+static void every_flag_lands_where_it_belongs(void **state) {
+    (void)state;
+    sk_certify_cli o;
+    sk_err e = {0};
+    assert_int_equal(PARSE(&o, &e, "-m", "x.gguf", "--prefix", "64", "--prefix=1000", "-fa", "off", "-ctk", "q8_0", "-ctv",
+                           "q4_0", "--repeats", "5", "-t", "2", "--json"),
+                     SKIPPY_OK);
+    assert_int_equal(o.run.n_prefix, 2);
+    assert_int_equal(o.run.prefix[1], 1000);
+    assert_int_equal(o.run.flash_attn, 0);
+    assert_int_equal(o.run.repeats, 5);
+    assert_int_equal(o.run.n_threads, 2);
+    assert_true(o.json);
+    assert_int_equal(PARSE(&o, &e, "--all-synthetic", "--window", "full", "--receipts=r", "--no-receipt", "-fa", "--dir",
+                           "d", "--docs", "f", "--report-out", "o"),
+                     SKIPPY_OK);
+    assert_true(o.all_synthetic && o.no_receipt);
+    assert_int_equal(o.window, SK_WINDOW_FULL);
+    assert_int_equal(o.run.flash_attn, 1);
+    assert_int_equal(PARSE(&o, &e, "-h"), SKIPPY_OK);
+    assert_true(o.help);
+}
+
+static void wrong_usage_is_named(void **state) {
+    (void)state;
+    REFUSED("which model?", "--json");
+    REFUSED("exclude each other", "-m", "x", "--all-synthetic");
+    REFUSED("--docs belongs to", "-m", "x", "--docs", "f");
+    REFUSED("--dir belongs to", "-m", "x", "--dir", "f");
+    REFUSED("--prefix needs a whole number from 32 to 8192, not '7'", "-m", "x", "--prefix", "7");
+    REFUSED("can be given 4 times", "--prefix=32", "--prefix=33", "--prefix=34", "--prefix=35", "--prefix=36");
+    REFUSED("no cache type 'f7'", "-m", "x", "-ctk", "f7");
+    REFUSED("--repeats needs a whole number from 3 to 16", "-m", "x", "--repeats", "2");
+    REFUSED("must be one of both|sliding|full", "-m", "x", "--window", "half");
+    REFUSED("unknown option '--famly'", "-m", "x", "--famly");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_alone_is_certified_with_the_defaults_of_serve),
+        cmocka_unit_test(every_flag_lands_where_it_belongs),
+        cmocka_unit_test(wrong_usage_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
