@@ -7,12 +7,13 @@
  * CAVEATS, read first:
  *  - The library stores numbers and decides; the caller's engine holds and moves the state. Every header says in which
  *    order the two must act.
- *  - Objects are not thread-safe: one owner thread for each, or the caller's lock. There is no global state, so
- * different objects may be used from different threads.
+ *  - Objects are not thread-safe unless their header says so (the stores): one owner thread for each, or the caller's
+ *    lock. There is no global state, so different objects may be used from different threads.
  *  - Passing NULL for an object is an error (SKIPPY_E_INVALID) where a function can report one; destroy functions
  * accept NULL; statistics, comparison and list functions require valid pointers.
- *  - Before version 1.0 the stable part may still change between minor versions. The experimental part (activation.h)
- *    may change in any version: define SKIPPY_EXPERIMENTAL before the include to use it. */
+ *  - Before version 1.0 the stable part may still change between minor versions. The experimental part (activation.h,
+ *    benefit.h, payload.h, ram_store.h, disk_store.h) may change in any version: define SKIPPY_EXPERIMENTAL before the
+ *    include to use it. */
 #ifndef SKIPPY_SKIPPY_H
 #define SKIPPY_SKIPPY_H
 
@@ -25,6 +26,10 @@
 
 #ifdef SKIPPY_EXPERIMENTAL
 #include "skippy/activation.h"
+#include "skippy/benefit.h"
+#include "skippy/disk_store.h"
+#include "skippy/payload.h"
+#include "skippy/ram_store.h"
 #endif
 
 /* Version of these headers. */

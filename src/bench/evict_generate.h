@@ -11,7 +11,7 @@ typedef struct sk_evict_range {
     uint32_t from, to;
 } sk_evict_range;
 
-/* Shares are in percent of the requests of an agent. */
+/* Shares are in percent of the steps of an agent; what they leave is the next turn of the conversation. */
 typedef struct sk_evict_workload {
     uint64_t seed;
     size_t requests;

@@ -54,8 +54,12 @@ static int start_bare(const sk_floor_options *o, const sk_sizes *s, bare *b, sk_
 }
 
 static void stop_bare(bare *b) {
-    if (b->to >= 0) close(b->to);
-    if (b->from >= 0) close(b->from);
+    if (b->to >= 0) {
+        close(b->to);
+    }
+    if (b->from >= 0) {
+        close(b->from);
+    }
     sk_process_stop(&b->process, STOP_GRACE_MS);
 }
 
@@ -75,11 +79,19 @@ static int hear(const bare *b, int timeout_ms, json_t **out, sk_err *e) {
     while (n == 0 || line[n - 1] != '\n') {
         struct pollfd p = {.fd = b->from, .events = POLLIN};
         const int ready = poll(&p, 1, timeout_ms);
-        if (sk_interrupted()) return sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted");
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready == 0) return sk_err_set(e, SKIPPY_E_TIMEOUT, "the bare process said nothing for %d ms", timeout_ms);
+        if (sk_interrupted()) {
+            return sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted");
+        }
+        if (ready < 0 && errno == EINTR) {
+            continue;
+        }
+        if (ready == 0) {
+            return sk_err_set(e, SKIPPY_E_TIMEOUT, "the bare process said nothing for %d ms", timeout_ms);
+        }
         const ssize_t got = n < sizeof line ? read(b->from, line + n, sizeof line - n) : 0;
-        if (got <= 0) return bare_ended(b, e);
+        if (got <= 0) {
+            return bare_ended(b, e);
+        }
         n += (size_t)got;
     }
     *out = json_loadb(line, n, 0, NULL);
@@ -88,11 +100,15 @@ static int hear(const bare *b, int timeout_ms, json_t **out, sk_err *e) {
 
 static int ask_bare(const bare *b, int timeout_ms, double *ms, sk_err *e) {
     json_t *answer = NULL;
-    if (write(b->to, "\n", 1) != 1) return bare_ended(b, e);
+    if (write(b->to, "\n", 1) != 1) {
+        return bare_ended(b, e);
+    }
     const int rc = hear(b, timeout_ms, &answer, e);
     *ms = json_number_value(json_object_get(answer, "ms"));
     json_decref(answer);
-    if (rc == SKIPPY_OK && !(*ms > 0.0)) return sk_err_set(e, SKIPPY_E_CORRUPT, "the bare process gave no time");
+    if (rc == SKIPPY_OK && !(*ms > 0.0)) {
+        return sk_err_set(e, SKIPPY_E_CORRUPT, "the bare process gave no time");
+    }
     return rc;
 }
 
@@ -137,9 +153,13 @@ static int ask_other(duel *d, sk_floor_round *r, sk_err *e) {
 
 /* Who goes first changes, so that neither always follows the other's heat. */
 static int play_round(duel *d, size_t i, sk_floor_round *r, sk_err *e) {
-    if (sk_interrupted()) return sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted");
+    if (sk_interrupted()) {
+        return sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted");
+    }
     int rc = i % 2 ? ask_other(d, r, e) : ask_server(d, i, r, e);
-    if (rc == SKIPPY_OK) rc = i % 2 ? ask_server(d, i, r, e) : ask_other(d, r, e);
+    if (rc == SKIPPY_OK) {
+        rc = i % 2 ? ask_server(d, i, r, e) : ask_other(d, r, e);
+    }
     return rc;
 }
 
@@ -148,10 +168,13 @@ static int make_texts(duel *d, sk_err *e) {
     sk_buf base = {0};
     sk_reply reply = {0};
     int rc = sk_prompts_text(&d->prompts, sk_sizes_seed(d->s, SK_SCENARIO_PREFIX, 0, 0), d->s->prefix_tokens, &base, e);
-    for (size_t i = 0; rc == SKIPPY_OK && i < d->n_texts; i++)
+    for (size_t i = 0; rc == SKIPPY_OK && i < d->n_texts; i++) {
         rc = sk_prompts_extend(&d->prompts, sk_sizes_seed(d->s, SK_SCENARIO_PREFIX, i, 1), base.data, d->s->new_tokens,
                                &d->texts[i], e);
-    if (rc == SKIPPY_OK) rc = sk_endpoint_complete(&d->ep, base.data, 1, &reply, e);
+    }
+    if (rc == SKIPPY_OK) {
+        rc = sk_endpoint_complete(&d->ep, base.data, 1, &reply, e);
+    }
     sk_reply_free(&reply);
     sk_buf_free(&base);
     return rc;
@@ -163,13 +186,16 @@ static int meet_bare(duel *d, sk_err *e) {
     char hex[2 * SK_HASH_BYTES + 1];
     json_t *hello = NULL;
     int rc = start_bare(d->o, d->s, &d->bare, e);
-    if (rc == SKIPPY_OK) rc = hear(&d->bare, BARE_READY_MS, &hello, e);
+    if (rc == SKIPPY_OK) {
+        rc = hear(&d->bare, BARE_READY_MS, &hello, e);
+    }
     if (rc == SKIPPY_OK) {
         const char *theirs = json_string_value(json_object_get(hello, "prompts_digest"));
         sk_prompts_digest(&d->prompts, digest);
         sk_hex(digest, sizeof digest, hex);
-        if (!theirs || strcmp(theirs, hex) != 0)
+        if (!theirs || strcmp(theirs, hex) != 0) {
             rc = sk_err_set(e, SKIPPY_E_INVALID, "the server makes other tokens of the prompts than the bare process");
+        }
     }
     json_decref(hello);
     return rc;
@@ -177,8 +203,12 @@ static int meet_bare(duel *d, sk_err *e) {
 
 static int play(duel *d, sk_floor_round *rounds, sk_err *e) {
     int rc = make_texts(d, e);
-    if (rc == SKIPPY_OK) rc = meet_bare(d, e);
-    for (size_t i = 0; rc == SKIPPY_OK && i < d->n_texts; i++) rc = play_round(d, i, &rounds[i], e);
+    if (rc == SKIPPY_OK) {
+        rc = meet_bare(d, e);
+    }
+    for (size_t i = 0; rc == SKIPPY_OK && i < d->n_texts; i++) {
+        rc = play_round(d, i, &rounds[i], e);
+    }
     return rc;
 }
 
@@ -193,7 +223,9 @@ int sk_floor_run(const sk_floor_options *o, const sk_sizes *s, json_t **out, sk_
     d.texts = calloc(n, sizeof *d.texts);
     int rc = rounds && d.texts ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu rounds", n);
     snprintf(log_path, sizeof log_path, "%s/%s-floor.log", o->out_dir, o->name);
-    if (rc == SKIPPY_OK) rc = sk_launch_server(&o->server, log_path, &d.server, &port, &command, e);
+    if (rc == SKIPPY_OK) {
+        rc = sk_launch_server(&o->server, log_path, &d.server, &port, &command, e);
+    }
     if (rc == SKIPPY_OK) {
         sk_endpoint_init(&d.ep, port, o->timeout_ms);
         sk_prompts_init(&d.prompts, sk_endpoint_tokenize, &d.ep);
@@ -206,7 +238,9 @@ int sk_floor_run(const sk_floor_options *o, const sk_sizes *s, json_t **out, sk_
         *out = sk_floor_json(o->name, rounds + SK_WARM_UPS, s->runs);
         rc = *out ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for the result");
     }
-    for (size_t i = 0; d.texts && i < n; i++) sk_buf_free(&d.texts[i]);
+    for (size_t i = 0; d.texts && i < n; i++) {
+        sk_buf_free(&d.texts[i]);
+    }
     free(d.texts);
     free(rounds);
     sk_buf_free(&command);

@@ -33,8 +33,8 @@ static const char usage[] =
     "ram: put_evict (a put into a full RAM store of --entries entries that evicts one of them).\n"
     "Rates, for several block sizes: cut (digests of fresh bytes), put (copy and verify), cut_and_put (what storing fresh\n"
     "bytes costs), put_full (put while as much is evicted), read (copy and verify). saved: share of bytes that need not be\n"
-    "stored, for a chat of 20 turns and for 16 agents with 2,000 tokens in common, when the state is cut by layer, K or V\n"
-    "and window of 256 tokens, or every MiB.\n"
+    "stored, for a chat of 20 turns and for 16 agents with 2,000 tokens in common and 50 of their own, when the state is\n"
+    "cut by window of 256 tokens, layer, K or V (and every 64 tokens inside a window), or every MiB.\n"
     "The index needs about entries x tokens x 4 bytes: 330 MB with the defaults.\n";
 
 /* ---- allocator that counts ---- */

@@ -270,6 +270,7 @@ void bench_store(bench_report *r, const bench_options *o) {
                 {"chat, every MiB", "agents, every MiB", store_fixed, WINDOW}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         bench_rate_add(r, "saved", ways[i].chat, saved(chat_of_20_turns, ways[i].store, ways[i].step), "%");
-        bench_rate_add(r, "saved", ways[i].agents, saved(agents_with_a_common_prefix, ways[i].store, ways[i].step), "%");
+        bench_rate_add(r, "saved", ways[i].agents, saved(agents_with_a_common_prefix, ways[i].store, ways[i].step),
+                       "%");
     }
 }

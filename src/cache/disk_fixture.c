@@ -53,6 +53,20 @@ void scratch_remove(scratch *t) {
     nftw(t->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+int scratch_setup(void **state) {
+    scratch *t = calloc(1, sizeof *t);
+    assert_non_null(t);
+    scratch_make(t);
+    *state = t;
+    return 0;
+}
+
+int scratch_teardown(void **state) {
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
 const char *scratch_file(const scratch *t, const char *name) {
     static char path[400];
     snprintf(path, sizeof path, "%s/%s", t->folder, name);

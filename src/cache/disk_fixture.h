@@ -22,6 +22,10 @@ typedef struct scratch {
 
 void scratch_make(scratch *t);
 void scratch_remove(scratch *t);
+/* A test whose state is a scratch directory. */
+int scratch_setup(void **state);
+int scratch_teardown(void **state);
+#define scratch_test(function) cmocka_unit_test_setup_teardown(function, scratch_setup, scratch_teardown)
 /* "FOLDER/name" in a static buffer. */
 const char *scratch_file(const scratch *t, const char *name);
 /* Sizes of all files in a folder, and how many of them are not the lock, a journal or a segment. */

@@ -397,9 +397,15 @@ int skippy_disk_erase(skippy_disk_store *s, const skippy_erase_filter *f, size_t
 /* What housekeeping would do next. */
 enum chore { CHORE_NONE, CHORE_DROPS, CHORE_EVICT, CHORE_SEGMENT, CHORE_JOURNAL, CHORE_TOUCHES };
 
-/* A segment is worth compacting when a quarter of it is dead, a journal when it is twice as long as it must be. */
+/* When a quarter of it is dead. */
+static bool worth_compacting(const sk_segment *g) {
+    enum { DEAD_SHARE = 4 };
+    return sk_segment_dead(g) >= g->size / DEAD_SHARE;
+}
+
+/* A journal is worth rewriting when it is twice as long as it must be. */
 static enum chore next_chore(skippy_disk_store *s) {
-    enum { SMALL_JOURNAL_BYTES = 64 << 10, DEAD_SHARE = 4 };
+    enum { SMALL_JOURNAL_BYTES = 64 << 10 };
     enum chore chore = CHORE_NONE;
     pthread_mutex_lock(&s->mu);
     const sk_segment *g = sk_compact_victim(s);
@@ -407,7 +413,7 @@ static enum chore next_chore(skippy_disk_store *s) {
     for (const sk_disk_entry *e = s->ix.first; e && !touched; e = e->next) touched = e->dirty;
     if (s->n_pending || s->journal.suspect)
         chore = CHORE_DROPS;
-    else if (g && sk_segment_dead(g) >= g->size / DEAD_SHARE)
+    else if (g && worth_compacting(g))
         chore = CHORE_SEGMENT;
     else if (s->journal_bytes > SMALL_JOURNAL_BYTES && s->journal_bytes > 2 * sk_log_live_bytes(s))
         chore = CHORE_JOURNAL;
@@ -417,18 +423,23 @@ static enum chore next_chore(skippy_disk_store *s) {
     return chore == CHORE_NONE && sk_evict_due(s) ? CHORE_EVICT : chore;
 }
 
+/* Segments in which nothing lives cost nothing to remove: all of them at once, before one is copied. */
+static int compact_worst(skippy_disk_store *s, sk_err *err) {
+    int status = sk_segment_remove_dead(s, err);
+    pthread_mutex_lock(&s->mu);
+    sk_segment *victim = sk_compact_victim(s);
+    bool worth = victim && worth_compacting(victim);
+    pthread_mutex_unlock(&s->mu);
+    return status == SKIPPY_OK && worth ? sk_compact_segment(s, victim, err) : status;
+}
+
 static int do_chore(skippy_disk_store *s, enum chore chore, sk_err *err) {
-    sk_segment *victim;
     switch (chore) {
     case CHORE_DROPS: return sk_log_drops(s, false, err);
     case CHORE_EVICT: return sk_evict_for(s, 0, err);
     case CHORE_JOURNAL: return sk_log_checkpoint(s, err);
     case CHORE_TOUCHES: return sk_log_touches(s, err);
-    case CHORE_SEGMENT:
-        pthread_mutex_lock(&s->mu);
-        victim = sk_compact_victim(s);
-        pthread_mutex_unlock(&s->mu);
-        return victim ? sk_compact_segment(s, victim, err) : SKIPPY_OK;
+    case CHORE_SEGMENT: return compact_worst(s, err);
     case CHORE_NONE: break;
     }
     return SKIPPY_OK;

@@ -70,8 +70,8 @@ static slot_class class_of(size_t pages) {
 
 /* ---- mappings ---- */
 
-static sk_pool_region *region_of(const void *piece) {
-    return (sk_pool_region *)((uintptr_t)piece & ~(uintptr_t)(REGION_BYTES - 1));
+static sk_pool_region *region_of(void *piece) {
+    return (sk_pool_region *)(void *)((char *)piece - ((uintptr_t)piece & (REGION_BYTES - 1)));
 }
 
 /* Maps `bytes` (whole pages) of address space that begin at a multiple of REGION_BYTES. Huge pages are refused: one
@@ -226,8 +226,8 @@ static uint32_t per_run(uint32_t class) {
     return (uint32_t)((SK_POOL_PAGE - RUN_HEADER) / ((class + 1) * (size_t)SK_POOL_SMALL_STEP));
 }
 
-static sk_pool_run *run_of(const void *piece) {
-    return (sk_pool_run *)((uintptr_t)piece & ~(uintptr_t)(SK_POOL_PAGE - 1));
+static sk_pool_run *run_of(void *piece) {
+    return (sk_pool_run *)(void *)((char *)piece - ((uintptr_t)piece & (SK_POOL_PAGE - 1)));
 }
 
 static sk_pool_run *run_new(sk_pool *p, uint32_t class) {

@@ -92,7 +92,6 @@ int skippy_ram_release(skippy_ram_store *s, uint64_t id) {
     sk_ram_entry *e = sk_ram_entry_find(s, id);
     int status = !e ? SKIPPY_E_NOT_FOUND : e->leases == 0 ? SKIPPY_E_INVALID : SKIPPY_OK;
     if (status == SKIPPY_OK) {
-        e->last_use = ++s->clock; /* it was in use until now, however long ago the lease began */
         if (--e->leases == 0) s->stats.leased--;
         sk_ram_entry_settle(s, e);
         sk_ram_bury(s);

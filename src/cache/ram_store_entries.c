@@ -92,9 +92,9 @@ bool sk_ram_entries_reserve(skippy_ram_store *s) {
     size_t cap = s->cap_entries ? s->cap_entries : 16;
     while (cap < needed) cap *= 2;
     /* Not by sk_ram_alloc: the array is counted with the tables. */
-    sk_ram_entry **wider = s->alloc.alloc(s->alloc.ud, cap * sizeof *wider);
+    sk_ram_entry **wider = s->alloc.alloc(s->alloc.ud, cap * sizeof(sk_ram_entry *));
     if (!wider) return false;
-    if (s->n_entries) memcpy(wider, s->entry, s->n_entries * sizeof *wider);
+    if (s->n_entries) memcpy(wider, s->entry, s->n_entries * sizeof(sk_ram_entry *));
     if (s->entry) s->alloc.release(s->alloc.ud, s->entry);
     s->entry = wider;
     s->cap_entries = cap;

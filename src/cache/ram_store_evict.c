@@ -1,33 +1,18 @@
 /* Eviction of the RAM store: which entries leave so that something fits.
  *
- * Cost of a round: one visit of each part of each entry (summed again only where a block is named in several places),
- * then O(log n) for each victim. Scores depend on time, so no order of them could be kept between rounds. A round frees
- * down to soft_bytes: the lower that is, the rarer are rounds. */
+ * Cost of a round: O(n) over the entries to score them and make a heap of them, then O(log n) and its blocks for each
+ * victim. Scores depend on time, so no order of them could be kept between rounds. A round frees down to soft_bytes:
+ * the lower that is, the rarer are rounds. */
 #include "cache/ram_store_internal.h"
 #include "skippy/benefit.h"
 
 /* ---- benefit ---- */
 
-static double part_share(const skippy_ram_store *s, sk_ram_part *p) {
-    if (!p->mixed || p->mark == s->round) return p->share;
-    p->share = (double)sk_ram_part_charge(s, p->n);
-    for (size_t i = 0; i < p->n; i++)
-        p->share += (double)sk_ram_block_charge(s, p->refs_of[i].bytes) / (double)p->block[i]->refs;
-    p->mark = s->round;
-    return p->share;
-}
-
-double sk_ram_exclusive(const skippy_ram_store *s, const sk_ram_entry *e) {
-    double bytes = (double)sk_ram_charge(s, e->size);
-    for (size_t i = 0; i < e->n_parts; i++) bytes += part_share(s, e->part[i]) / (double)e->part[i]->refs;
-    return bytes;
-}
-
+/* Judged by all bytes of its payload, shared or not: what an entry has for itself alone says little about what dropping
+ * it will free once its neighbours are dropped, too (docs/eviction.md compares both). */
 static double score_of(const skippy_ram_store *s, const sk_ram_entry *e) {
-    const skippy_benefit_input in = {.cost_ms = e->m.cost_ms,
-                                     .exclusive_bytes = sk_ram_exclusive(s, e),
-                                     .hits = e->hits,
-                                     .age = s->clock - e->last_use};
+    const skippy_benefit_input in = {
+        .cost_ms = e->m.cost_ms, .total_bytes = (double)e->logical, .hits = e->hits, .age = s->clock - e->last_use};
     return skippy_benefit_score(&in);
 }
 

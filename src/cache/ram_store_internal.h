@@ -27,10 +27,9 @@ typedef struct sk_ram_block {
     skippy_block_ref ref;
     uint32_t pins; /* reads and puts that use it now */
     uint64_t refs;
-    sk_ram_part *first_part; /* the first part that named it, while that lives */
-    uint64_t mark;           /* the round of the last walk that came here */
-    uint64_t seen;           /* counted by skippy_ram_check */
-    bool listed, wipe;       /* wipe: overwrite before the memory is given back */
+    uint64_t mark;     /* the round of the last walk that came here */
+    uint64_t seen;     /* counted by skippy_ram_check */
+    bool listed, wipe; /* wipe: overwrite before the memory is given back */
     unsigned char *data;
 } sk_ram_block;
 
@@ -40,11 +39,9 @@ struct sk_ram_part {
     uint64_t from, to;
     uint64_t bytes; /* sum of its blocks */
     uint64_t mark, seen;
-    double share; /* its own charge and, of each of its blocks, charge / block.refs; as of round `mark` when mixed */
     uint8_t kind;
     bool listed;
-    bool mixed; /* a block of it is or was named in another place as well: share must be summed anew */
-    bool bad;   /* a block of it failed its digest */
+    bool bad; /* a block of it failed its digest */
     size_t n;
     skippy_block_ref *refs_of; /* n of them: what manifests lend */
     sk_ram_block *block[];
@@ -161,8 +158,5 @@ void sk_ram_tell(skippy_ram_store *s, sk_ram_entry *chain);
 /* Evicts until `need` more bytes fit, and reserves them. Lets the lock go while it tells and frees. Errors:
  * SKIPPY_E_FULL. */
 int sk_ram_make_room(skippy_ram_store *s, uint64_t need);
-/* What the entry occupies: a part costs each entry that holds it an equal share, a block each place that names it. A
- * walk over many entries begins with a new round. */
-double sk_ram_exclusive(const skippy_ram_store *s, const sk_ram_entry *e);
 
 #endif

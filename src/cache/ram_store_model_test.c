@@ -22,10 +22,8 @@ typedef struct model_entry {
     uint32_t prefix;
     uint8_t part[TEST_PARTS][TEST_PART_BLOCKS]; /* block numbers */
     size_t length[TEST_PARTS], n_parts;
-    uint64_t part_id[TEST_PARTS]; /* equal parts of different entries are one part and share its number */
     uint64_t leases, hits, last_use;
     double cost;
-    size_t size; /* of its memory in the store */
     bool gone;
     uint64_t spoilt; /* bit n: it holds a copy of block n that failed its digest */
     double score;
@@ -38,7 +36,7 @@ typedef struct model {
     test_random rnd;
     model_entry list[ENTRIES];
     size_t n;
-    uint64_t clock, last_part, corrupt, puts, dropped[SKIPPY_DROP_REASONS];
+    uint64_t clock, corrupt, puts, dropped[SKIPPY_DROP_REASONS];
     struct {
         uint64_t id;
         enum skippy_drop_reason reason;
@@ -87,49 +85,18 @@ static void leaves(model *m, model_entry *e, enum skippy_drop_reason reason) {
     if (!e->leases) forget(m, e);
 }
 
-/* ---- the benefit, from first principles ---- */
-
-/* Entries that hold the part. */
-static size_t holders(const model *m, uint64_t part) {
-    size_t n = 0;
-    for (size_t j = 0; j < m->n; j++)
-        for (size_t i = 0; i < m->list[j].n_parts; i++) n += m->list[j].part_id[i] == part;
-    return n;
-}
-
-/* Is this the first place of the list that holds its part? */
-static bool first_holder(const model *m, size_t at, size_t i) {
-    for (size_t j = 0; j < at; j++)
-        for (size_t k = 0; k < m->list[j].n_parts; k++)
-            if (m->list[j].part_id[k] == m->list[at].part_id[i]) return false;
-    return true;
-}
-
-/* Places in distinct parts that name this copy of the block. */
-static size_t places(const model *m, uint8_t block) {
-    size_t n = 0;
-    for (size_t j = 0; j < m->n; j++) {
-        const model_entry *e = &m->list[j];
-        if (e->spoilt & 1ull << block) continue;
-        for (size_t i = 0; i < e->n_parts; i++)
-            for (size_t k = 0; k < e->length[i] && first_holder(m, j, i); k++) n += e->part[i][k] == block;
-    }
-    return n;
+static uint64_t bytes_of(const model *m, const model_entry *e) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < e->n_parts; i++)
+        for (size_t k = 0; k < e->length[i]; k++) bytes += m->lib.ref[e->part[i][k]].bytes;
+    return bytes;
 }
 
 static void score_all(model *m) {
-    double share[BLOCKS];
-    for (uint8_t b = 0; b < BLOCKS; b++)
-        share[b] = (double)sk_ram_block_charge(m->s, m->lib.ref[b].bytes) / (double)places(m, b);
     for (size_t j = 0; j < m->n; j++) {
         model_entry *e = &m->list[j];
-        double bytes = (double)sk_ram_charge(m->s, e->size);
-        for (size_t i = 0; i < e->n_parts && !e->gone; i++) {
-            double part = (double)sk_ram_part_charge(m->s, e->length[i]);
-            for (size_t k = 0; k < e->length[i]; k++) part += share[e->part[i][k]];
-            bytes += part / (double)holders(m, e->part_id[i]);
-        }
-        const skippy_benefit_input in = {e->cost, bytes, e->hits, m->clock - e->last_use, 0};
+        const skippy_benefit_input in = {
+            .cost_ms = e->cost, .total_bytes = (double)bytes_of(m, e), .hits = e->hits, .age = m->clock - e->last_use};
         e->score = skippy_benefit_score(&in);
     }
 }
@@ -144,29 +111,14 @@ static void check_victims(model *m) {
         for (size_t k = 0; k < m->n; k++) {
             const model_entry *e = &m->list[k];
             if (e->gone || e->leases || told_about(m, e->id, SKIPPY_DROP_EVICTED)) continue;
-            assert_true(victim->score <= e->score * (1 + 1e-9));
+            assert_true(victim->score <= e->score);
+            if (victim->score >= e->score) assert_true(victim->last_use < e->last_use);
         }
     }
 }
 
 static void apply_evictions(model *m) {
     for (size_t i = 0; i < m->n_told; i++) leaves(m, by_id(m, m->told[i].id), SKIPPY_DROP_EVICTED);
-}
-
-/* A part that holds a spoilt block is never shared with newer entries. */
-static bool can_share(const model_entry *e, size_t i, const model_entry *newer) {
-    if (i >= e->n_parts || e->length[i] != newer->length[i]) return false;
-    for (size_t k = 0; k < e->length[i]; k++)
-        if (e->part[i][k] != newer->part[i][k] || e->spoilt & 1ull << e->part[i][k]) return false;
-    return true;
-}
-
-static void number_parts(model *m, model_entry *newer) {
-    for (size_t i = 0; i < newer->n_parts; i++) {
-        for (size_t j = 0; j < m->n; j++)
-            if (can_share(&m->list[j], i, newer)) newer->part_id[i] = m->list[j].part_id[i];
-        if (!newer->part_id[i]) newer->part_id[i] = ++m->last_part;
-    }
 }
 
 /* ---- operations ---- */
@@ -199,7 +151,6 @@ static void put(model *m) {
     m->lib.fail_at = dice == 0 ? 1 + random_below(&m->rnd, 4) : 0;
     m->lib.fail_with = SKIPPY_E_IO;
     m->heap.fail_at = dice == 1 ? m->heap.calls + 1 + random_below(&m->rnd, 20) : 0;
-    want.size = sk_ram_entry_size(&e.m);
     score_all(m);
     model_entry *twin = with_prefix(m, want.prefix);
     uint64_t twin_id = twin ? twin->id : 0;
@@ -219,7 +170,6 @@ static void put(model *m) {
     if (status != SKIPPY_OK) return;
     assert_true(want.id != 0 && !by_id(m, want.id) && m->n < ENTRIES);
     want.last_use = ++m->clock;
-    number_parts(m, &want);
     m->list[m->n++] = want;
     m->puts++;
 }
@@ -242,7 +192,6 @@ static void release(model *m) {
     if (!e) return;
     assert_int_equal(skippy_ram_release(m->s, e->id), e->leases ? SKIPPY_OK : SKIPPY_E_INVALID);
     if (!e->leases) return;
-    e->last_use = ++m->clock;
     if (--e->leases == 0 && e->gone) forget(m, e);
 }
 
@@ -327,14 +276,12 @@ static void check(model *m, int op) {
         const model_entry *e = &m->list[j];
         leased += e->leases > 0;
         entries += !e->gone;
-        for (size_t i = 0; i < e->n_parts && !e->gone; i++) {
-            refs += e->length[i];
-            for (size_t k = 0; k < e->length[i]; k++) logical += m->lib.ref[e->part[i][k]].bytes;
-        }
+        for (size_t i = 0; i < e->n_parts && !e->gone; i++) refs += e->length[i];
+        logical += e->gone ? 0 : bytes_of(m, e);
     }
-    for (uint8_t b = 0; b < BLOCKS; b++) {
-        blocks += held(m, b);
-        block_bytes += held(m, b) ? m->lib.ref[b].bytes : 0;
+    for (size_t b = 0; b < BLOCKS; b++) {
+        blocks += held(m, (uint8_t)b);
+        block_bytes += held(m, (uint8_t)b) ? m->lib.ref[b].bytes : 0;
     }
     assert_int_equal(st.entries, entries);
     assert_int_equal(st.leased, leased);

@@ -104,30 +104,14 @@ sk_ram_part *sk_ram_part_new(skippy_ram_store *s, const skippy_part *view) {
     *p = (sk_ram_part){.kind = view->kind, .from = view->from, .to = view->to, .n = view->n_blocks};
     p->refs_of = (skippy_block_ref *)(void *)(p->block + p->n);
     memcpy(p->refs_of, view->blocks, p->n * sizeof *p->refs_of);
-    uint64_t charge = sk_ram_part_charge(s, p->n);
-    for (size_t i = 0; i < p->n; i++) {
-        p->bytes += p->refs_of[i].bytes;
-        charge += sk_ram_block_charge(s, p->refs_of[i].bytes);
-    }
-    p->share = (double)charge;
+    for (size_t i = 0; i < p->n; i++) p->bytes += p->refs_of[i].bytes;
     return p;
-}
-
-/* A block that is named for the second time belongs to its parts by halves from now on. The parts that name it from
- * the third time on are marked when they come. */
-static void name_block(sk_ram_part *p, sk_ram_block *b) {
-    if (b->refs++ == 0) {
-        b->first_part = p;
-        return;
-    }
-    p->mixed = true;
-    if (b->first_part) b->first_part->mixed = true;
 }
 
 void sk_ram_part_list(skippy_ram_store *s, sk_ram_part *p) {
     for (size_t i = 0; i < p->n; i++) {
         p->block[i] = sk_ram_block_find(s, &p->refs_of[i]);
-        name_block(p, p->block[i]);
+        p->block[i]->refs++;
     }
     const skippy_part view = {p->kind, p->from, p->to, p->refs_of, p->n};
     sk_map_add(&s->parts, &p->link, part_hash(&view));
@@ -148,7 +132,6 @@ void sk_ram_part_release(skippy_ram_store *s, sk_ram_part *p) {
     sk_ram_part_unlist(s, p);
     for (size_t i = 0; i < p->n; i++) {
         sk_ram_block *b = p->block[i];
-        if (b->first_part == p) b->first_part = NULL;
         b->refs--;
         free_if_unused(s, b);
     }

@@ -18,12 +18,12 @@ enum { MIB = 1 << 20, LIMIT = 64 * MIB, SLACK = 3 * MIB, PART_BLOCKS = 16 };
 
 /* Bytes of the process in memory. */
 static uint64_t resident(void) {
-    unsigned long long size = 0, pages = 0;
+    char line[128] = "", *second; /* all pages, then those in memory */
     FILE *f = fopen("/proc/self/statm", "r");
     if (!f) return 0;
-    int fields = fscanf(f, "%llu %llu", &size, &pages);
+    bool there = fgets(line, sizeof line, f) && (second = strchr(line, ' '));
     fclose(f);
-    return fields == 2 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    return there ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 /* One entry of blocks that nobody else has, all taken from one buffer. */

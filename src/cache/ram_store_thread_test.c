@@ -13,7 +13,7 @@
 #include "cache/test_random.h"
 #include "skippy/ram_store.h"
 
-enum { BLOCKS = 40, PREFIXES = 30, ROUNDS = 4000, MAX_BYTES = 1200000 };
+enum { BLOCKS = 40, PREFIXES = 30, ROUNDS = 4000, MAX_BYTES = 550000 };
 
 typedef struct stage {
     skippy_ram_store *s;
@@ -109,9 +109,9 @@ static void threads_see_whole_entries_only(void **state) {
     static stage st;
     uint32_t bytes[BLOCKS];
     test_random rnd = random_start("ram_store threads");
-    for (size_t i = 0; i < BLOCKS; i++) bytes[i] = 1 + (uint32_t)random_below(&rnd, i % 4 ? 60000 : 2000);
+    for (size_t i = 0; i < BLOCKS; i++) bytes[i] = 20000 + (uint32_t)random_below(&rnd, 10000);
     test_library_open(&st.lib, bytes, BLOCKS);
-    const skippy_ram_params p = {.max_bytes = MAX_BYTES, .soft_bytes = 900000, .on_drop = count_drop, .ud = &st};
+    const skippy_ram_params p = {.max_bytes = MAX_BYTES, .soft_bytes = 500000, .on_drop = count_drop, .ud = &st};
     assert_int_equal(skippy_ram_create(NULL, &p, &st.s), SKIPPY_OK);
 
     static void *(*const run[])(void *) = {run_putter, run_putter, run_reader, run_reader, run_eraser};

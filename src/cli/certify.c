@@ -88,11 +88,7 @@ static int certify_model(sk_certify_cli *o, json_t *list, bool *passed, sk_err *
 }
 
 static int run(sk_certify_cli *o, sk_err *e, bool *passed) {
-    char digests[1024];
     json_t *list = json_array();
-    o->run.digest_dir = digest_dir(digests, sizeof digests);
-    o->run.worker_argv = worker_argv;
-    o->run.progress = on_progress;
     *passed = true;
     int rc = list ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
     if (rc == SKIPPY_OK)
@@ -107,6 +103,7 @@ int sk_cli_certify(int argc, char **argv) {
     const struct sigaction stop = {.sa_handler = on_signal};
     sk_certify_cli o;
     sk_err e = {0};
+    char digests[1024];
     bool passed = false;
     if (argc == 3 && strcmp(argv[1], "--restore-worker") == 0) return sk_worker_main(argv[2]);
     if (sk_certify_cli_parse(&o, argc, argv, &e)) {
@@ -119,6 +116,9 @@ int sk_cli_certify(int argc, char **argv) {
     }
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
+    o.run.digest_dir = digest_dir(digests, sizeof digests);
+    o.run.worker_argv = worker_argv;
+    o.run.progress = on_progress;
     int rc = run(&o, &e, &passed);
     if (rc) fprintf(stderr, "%s: %s\n", argv[0], e.text);
     return rc == SKIPPY_OK && passed ? EXIT_DONE : EXIT_FAILED;

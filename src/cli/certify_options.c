@@ -125,11 +125,12 @@ int sk_certify_cli_parse(sk_certify_cli *o, int argc, char **argv, sk_err *e) {
 }
 
 void sk_certify_cli_help(void) {
-    puts("Usage: skippy certify -m MODEL.gguf [options]\n"
-         "       skippy certify --all-synthetic [--dir DIR] [--docs FILE]\n\n"
-         "Computes a prefix, keeps its state in every way the server can, restores it into a fresh lane, a fresh context\n"
-         "and a fresh process, and compares what they say with the recorded run. Use the flags that 'skippy serve' will\n"
-         "be started with: a receipt counts for one layout of the cache. The receipt is kept where 'serve' finds it.\n");
+    puts(
+        "Usage: skippy certify -m MODEL.gguf [options]\n"
+        "       skippy certify --all-synthetic [--dir DIR] [--docs FILE]\n\n"
+        "Computes a prefix, keeps its state in every way the server can, restores it into a fresh lane, a fresh context\n"
+        "and a fresh process, and compares what they say with the recorded run. Use the flags that 'skippy serve' will\n"
+        "be started with: a receipt counts for one layout of the cache. The receipt is kept where 'serve' finds it.\n");
     sk_args_help(defs, N_DEFS, stdout);
     puts("\nExamples:\n"
          "  skippy certify -m model.gguf\n"

@@ -47,8 +47,8 @@ static void every_flag_lands_where_it_belongs(void **state) {
     (void)state;
     sk_certify_cli o;
     sk_err e = {0};
-    assert_int_equal(PARSE(&o, &e, "-m", "x.gguf", "--prefix", "64", "--prefix=1000", "-fa", "off", "-ctk", "q8_0", "-ctv",
-                           "q4_0", "--repeats", "5", "-t", "2", "--json"),
+    assert_int_equal(PARSE(&o, &e, "-m", "x.gguf", "--prefix", "64", "--prefix=1000", "-fa", "off", "-ctk", "q8_0",
+                           "-ctv", "q4_0", "--repeats", "5", "-t", "2", "--json"),
                      SKIPPY_OK);
     assert_int_equal(o.run.n_prefix, 2);
     assert_int_equal(o.run.prefix[1], 1000);
@@ -56,8 +56,8 @@ static void every_flag_lands_where_it_belongs(void **state) {
     assert_int_equal(o.run.repeats, 5);
     assert_int_equal(o.run.n_threads, 2);
     assert_true(o.json);
-    assert_int_equal(PARSE(&o, &e, "--all-synthetic", "--window", "full", "--receipts=r", "--no-receipt", "-fa", "--dir",
-                           "d", "--docs", "f", "--report-out", "o"),
+    assert_int_equal(PARSE(&o, &e, "--all-synthetic", "--window", "full", "--receipts=r", "--no-receipt", "-fa",
+                           "--dir", "d", "--docs", "f", "--report-out", "o"),
                      SKIPPY_OK);
     assert_true(o.all_synthetic && o.no_receipt);
     assert_int_equal(o.window, SK_WINDOW_FULL);

@@ -65,7 +65,8 @@ static void the_table_says_what_was_seen(void **state) {
     r->length[0].mode[SK_MODE_KV_RECURRENT].outcome = SK_OUTCOME_FAIL;
     sk_certify_row_make(r, &rows[1]);
     sk_certify_table_write(&b, rows, 2);
-    assert_non_null(strstr(b.data, "| falcon-h1 | falcon-h1 | hybrid | pass | pass | - | pass | - | - | - | refused |"));
+    assert_non_null(
+        strstr(b.data, "| falcon-h1 | falcon-h1 | hybrid | pass | pass | - | pass | - | - | - | refused |"));
     assert_non_null(strstr(b.data, "| hybrid | **fail** | pass | - | **fail** |"));
     assert_non_null(strstr(b.data, "| bits | 0 | 5.0e-01 / 1.0e-03 | off by 1.2 | 10 | 2.0 KiB | 60 % |"));
     sk_buf_free(&b);

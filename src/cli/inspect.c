@@ -1,7 +1,6 @@
 #include "cli/inspect.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,6 +225,7 @@ static int write_json(run *r) {
 
 static int write_text(const run *r) {
     if (r->text.failed) return -1;
+    if (r->text.len == 0) return 0;
     return fwrite(r->text.data, 1, r->text.len, stdout) == r->text.len ? 0 : -1;
 }
 

@@ -106,8 +106,7 @@ void inspect_print_entry(sk_buf *out, const inspect_store *s, const inspect_entr
 
 /* ---- JSON ---- */
 
-/* json_object_set_new takes NULL as an error and keeps it sticky in the result: the caller checks the last one only, so
- * errors are gathered here. */
+/* Errors are gathered in *ok, so that a writer reads straight down. A value that could not be made (NULL) is one. */
 static void put(json_t *object, const char *key, json_t *value, bool *ok) {
     if (json_object_set_new(object, key, value) != 0) *ok = false;
 }

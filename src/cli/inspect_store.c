@@ -42,8 +42,8 @@ static char *copy_name(const char *name, bool *ok) {
 }
 
 static void free_names(inspect_entry *e) {
-    free((char *)(uintptr_t)e->m.tenant); /* made by copy_name */
-    free((char *)(uintptr_t)e->m.cache_namespace);
+    free(e->tenant);
+    free(e->cache_namespace);
 }
 
 /* A skippy_disk_found: the view is valid during the call only, so what is shown later is copied. */
@@ -62,8 +62,8 @@ static bool collect(void *ud, uint64_t id, const skippy_manifest *m) {
     }
     e.m.tokens = NULL;
     e.m.parts = NULL;
-    e.m.tenant = copy_name(m->tenant, &ok);
-    e.m.cache_namespace = copy_name(m->cache_namespace, &ok);
+    e.m.tenant = e.tenant = copy_name(m->tenant, &ok);
+    e.m.cache_namespace = e.cache_namespace = copy_name(m->cache_namespace, &ok);
     if (!ok || !reserve_entry(s)) {
         free_names(&e);
         return false;

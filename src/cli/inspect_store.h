@@ -19,7 +19,8 @@ typedef struct inspect_block {
 
 typedef struct inspect_entry {
     uint64_t id;
-    skippy_manifest m;      /* without tokens and parts; names are owned */
+    skippy_manifest m; /* without tokens and parts; its names are the two below */
+    char *tenant, *cache_namespace;
     uint64_t logical_bytes; /* all its blocks, each as often as it is referred to */
     uint64_t own_bytes;     /* blocks that no other entry has */
     size_t n_blocks;        /* references */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/bench.h"
+#include "cli/certify.h"
 #include "cli/families.h"
 #include "cli/inspect.h"
 #include "cli/serve.h"
@@ -20,6 +21,8 @@ static const struct command {
     {"bench", "skippy bench", "measure against llama-server, both over HTTP", sk_cli_bench},
     {"synth", "skippy synth", "write a model with random weights, for tests and measurements", sk_cli_synth},
     {"inspect", "skippy inspect", "show and verify what a cache directory holds", sk_cli_inspect},
+    {"certify", "skippy certify", "prove that a model's state continues exactly, and keep a receipt of it",
+     sk_cli_certify},
     {"families", "skippy families", "list model families and what the cache reuses for each", sk_cli_families},
     {"version", "skippy version", "print the version", print_version},
     {"help", "skippy help", "print this text, or the help of a command", print_help},

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cli/load_bar.h"
 #include "cli/serve_options.h"
+#include "correctness/receipt.h"
 #include "openai/api.h"
 #include "server/listen.h"
 #include "server/server.h"
@@ -91,9 +92,37 @@ static int load_model(service *s, sk_err *e) {
     return rc;
 }
 
+/* What `skippy certify` found about this file. */
+static enum sk_certified find_receipt(void *ud, const skippy_identity *id, char *why, size_t cap) {
+    const service *s = ud;
+    char dir[1024];
+    if (s->o.receipts)
+        snprintf(dir, sizeof dir, "%s", s->o.receipts);
+    else if (!sk_receipt_default_dir(dir, sizeof dir))
+        return SK_NOT_CERTIFIED;
+    const sk_receipt_facts facts = {.weights = id->weights_digest,
+                                    .abi = id->runtime_abi,
+                                    .device = id->backend_device,
+                                    .type_k = id->kv_type_k,
+                                    .type_v = id->kv_type_v,
+                                    .flash_attn = id->flash_attn,
+                                    .swa_full = id->swa_full};
+    sk_receipt r;
+    sk_err e = {0};
+    int rc = sk_receipt_find(dir, &facts, &r, &e);
+    if (rc != SKIPPY_OK) {
+        snprintf(why, cap, "not certified: %s", e.text);
+        return SK_NOT_CERTIFIED;
+    }
+    snprintf(why, cap, "%s on %s: %s", r.passed ? "certified" : "certification failed", r.date, r.verdict);
+    return r.passed ? SK_CERTIFIED_PASS : SK_CERTIFIED_FAIL;
+}
+
 static int start_engine(service *s, sk_err *e) {
     sk_engine_params *p = &s->o.engine;
     if (s->o.ctx_of_model) p->n_ctx = (uint32_t)sk_model_get_info(s->model)->n_ctx_train;
+    p->certified = find_receipt;
+    p->certified_ud = s;
     if (digest_dir(s->digests, sizeof s->digests)) p->digest_dir = s->digests;
     return sk_engine_start(s->model, p, &s->engine, e);
 }
@@ -164,6 +193,7 @@ static void print_facts(const service *s) {
     if (f->ram_store)
         printf("  memory   %s for prefixes that leave the context\n", size_text(f->ram_bytes, size, sizeof size));
     if (f->disk_store) printf("  disk     %s: prefixes outlive the server\n", s->o.engine.disk_dir);
+    if (f->certified != SK_NOT_CERTIFIED) printf("  exactness %s\n", f->certified_text);
     if (f->state_reason && *f->state_reason) printf("  state    %s\n", f->state_reason);
     printf("  context  %u tokens, %u lanes, %d threads, KV %s/%s\n", f->n_ctx, f->n_lanes, (int)f->n_threads, f->type_k,
            f->type_v);
@@ -199,6 +229,7 @@ static void print_json(const service *s) {
     put(&b, "exact", f->exact);
     put(&b, "cache_type_k", f->type_k);
     put(&b, "cache_type_v", f->type_v);
+    put(&b, "certified", f->certified_text);
     put(&b, "cache_disk", f->disk_store ? s->o.engine.disk_dir : NULL);
     sk_buf_printf(&b, "\"cache_ram_bytes\":%llu,", (unsigned long long)f->ram_bytes);
     sk_buf_printf(&b, "\"model_bytes\":%llu,\"n_ctx\":%u,\"lanes\":%u,\"threads\":%d,\"api_keys\":%zu}\n",

@@ -43,6 +43,8 @@ enum {
     ARG_CACHE_RAM,
     ARG_CACHE_DISK,
     ARG_CACHE_DISK_MAX,
+    ARG_SHADOW,
+    ARG_RECEIPTS,
     ARG_QUEUE,
     ARG_HOST,
     ARG_PORT,
@@ -104,6 +106,9 @@ static const sk_arg_def defs[] = {
      "memory for prefixes that left the runtime; 0: none, -1: no limit\n(default: a quarter of the free memory, at most 8192)"},
     {ARG_CACHE_DISK, "--cache-disk", "DIR", NULL, "folder for prefixes that outlive the server (default: none)"},
     {ARG_CACHE_DISK_MAX, "--cache-disk-max", "MIB", NULL, "most bytes in that folder; 0: no limit (default: 16384)"},
+    {ARG_SHADOW, "--shadow-recompute", "PERCENT", NULL,
+     "share of the hits that is computed again on an idle lane and compared,\nfor instance 1%; a disagreement ends reuse (default: 0)"},
+    {ARG_RECEIPTS, "--receipts", "DIR", NULL, "where 'skippy certify' left its receipts (default: its default)"},
     {ARG_QUEUE, "--queue-max", "N", NULL, "requests that may wait for a lane: more get 429 (default: 256)"},
     {ARG_HOST, "--host", "HOST", NULL, "address to listen on (default: 127.0.0.1)"},
     {ARG_PORT, "--port", "N", NULL, "port to listen on, 0: any free one (default: 8080)"},
@@ -301,6 +306,19 @@ static bool set_cache_ram(sk_serve_options *o, const sk_args *a, sk_err *e) {
     return true;
 }
 
+/* "1%" or "1": of a hundred. */
+static bool set_share(const sk_args *a, double *share, sk_err *e) {
+    char *end = NULL;
+    double percent = strtod(a->value, &end);
+    if (end != a->value && *end == '%') end++;
+    if (end == a->value || *end || !(percent >= 0) || percent > 100) {
+        sk_err_set(e, SKIPPY_E_INVALID, "%s needs a percentage from 0 to 100, not '%s'", a->name, a->value);
+        return false;
+    }
+    *share = percent / 100;
+    return true;
+}
+
 static bool apply_cache(sk_serve_options *o, int id, const sk_args *a, bool *known, sk_err *e) {
     const uint64_t max_mib = UINT64_C(1) << 30;
     sk_engine_params *p = &o->engine;
@@ -315,6 +333,8 @@ static bool apply_cache(sk_serve_options *o, int id, const sk_args *a, bool *kno
     case ARG_CACHE_RAM: return set_cache_ram(o, a, e);
     case ARG_CACHE_DISK: p->disk_dir = a->value; return true;
     case ARG_CACHE_DISK_MAX: return set_mib(a, 0, max_mib, &p->disk_bytes, e);
+    case ARG_SHADOW: return set_share(a, &p->shadow_share, e);
+    case ARG_RECEIPTS: o->receipts = a->value; return true;
     case ARG_QUEUE: return sk_args_u32(a, 1, 1 << 20, &p->queue_max, e);
     default: *known = false; return true;
     }

@@ -20,6 +20,7 @@ typedef struct sk_serve_options {
     const char *host;
     uint16_t port;
     bool allow_anonymous;
+    const char *receipts; /* folder; NULL = the default one */
     sk_auth *auth;       /* owned */
     char *chat_template; /* owned; NULL = the model's */
     bool json, help;

@@ -103,6 +103,26 @@ static void flags_that_make_no_difference_are_accepted(void **state) {
     assert_string_equal(o.model.path, "x");
 }
 
+static void stores_outside_of_the_runtime(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("-m", "x"), SKIPPY_OK);
+    assert_true(o.engine.ram_bytes == SK_RAM_DERIVE);
+    assert_null(o.engine.disk_dir);
+    assert_int_equal(PARSE("-m", "x", "--cache-ram", "0", "--cache-disk", "d", "--cache-disk-max", "100",
+                           "--shadow-recompute", "1%", "--receipts", "r"),
+                     SKIPPY_OK);
+    assert_true(o.engine.ram_bytes == 0);
+    assert_string_equal(o.engine.disk_dir, "d");
+    assert_true(o.engine.disk_bytes == 100 << 20);
+    assert_true(o.engine.shadow_share > 0.0099 && o.engine.shadow_share < 0.0101);
+    assert_string_equal(o.receipts, "r");
+    assert_int_equal(PARSE("-m", "x", "-cram", "-1"), SKIPPY_OK);
+    assert_true(o.engine.ram_bytes > UINT64_C(1) << 40 && o.engine.ram_bytes != SK_RAM_DERIVE);
+    assert_int_equal(PARSE("-m", "x", "--shadow-recompute", "101"), SKIPPY_E_INVALID);
+    assert_int_equal(PARSE("-m", "x", "--shadow-recompute", "some"), SKIPPY_E_INVALID);
+    assert_non_null(strstr(e.text, "some"));
+}
+
 static void wrong_values_name_the_flag_and_the_value(void **state) {
     (void)state;
     assert_int_equal(PARSE("-m", "x", "--port", "65536"), SKIPPY_E_INVALID);
@@ -204,6 +224,7 @@ int main(void) {
         ON_CLEAN(cache_and_server_flags_are_applied),
         ON_CLEAN(flags_that_make_no_difference_are_accepted),
         ON_CLEAN(wrong_values_name_the_flag_and_the_value),
+        ON_CLEAN(stores_outside_of_the_runtime),
         ON_CLEAN(what_llama_server_has_and_this_server_lacks_is_refused_with_words),
         ON_CLEAN(help_needs_no_model),
         ON_CLEAN(keys_come_from_flags_files_and_the_environment),

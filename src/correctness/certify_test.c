@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "correctness/certify.h"
-#include "correctness/schema_check.h"
 #include "correctness/report.h"
+#include "correctness/schema_check.h"
 #include "correctness/worker.h"
 
 enum { PREFIX = 64 };
@@ -33,12 +33,8 @@ static bool find_model(const char *family, char *path, size_t cap) {
 
 /* One short length, one thread: a second of work. path must outlive the options. */
 static sk_certify_options options(const char *path) {
-    return (sk_certify_options){.model_path = path,
-                                .prefix = {PREFIX},
-                                .n_prefix = 1,
-                                .n_threads = 1,
-                                .flash_attn = -1,
-                                .worker_argv = again};
+    return (sk_certify_options){
+        .model_path = path, .prefix = {PREFIX}, .n_prefix = 1, .n_threads = 1, .flash_attn = -1, .worker_argv = again};
 }
 
 static sk_certify_report *certify(const sk_certify_options *o) {
@@ -84,11 +80,11 @@ typedef struct expectation {
 #define PASS SK_OUTCOME_PASS
 #define REFUSED SK_OUTCOME_REFUSED
 
-static const expectation dense = {"llama", false, {PASS, PASS, PASS, NONE, NONE, PASS, NONE}};
-static const expectation window = {"gemma3", false, {PASS, PASS, PASS, NONE, NONE, PASS, REFUSED}};
-static const expectation full_window = {"gemma3", true, {PASS, PASS, PASS, NONE, NONE, PASS, NONE}};
-static const expectation hybrid = {"falcon-h1", false, {PASS, NONE, PASS, REFUSED, PASS, REFUSED, REFUSED}};
-static const expectation recurrent = {"mamba2", false, {PASS, NONE, PASS, PASS, PASS, REFUSED, NONE}};
+static expectation dense = {"llama", false, {PASS, PASS, PASS, NONE, NONE, PASS, NONE}};
+static expectation window = {"gemma3", false, {PASS, PASS, PASS, NONE, NONE, PASS, REFUSED}};
+static expectation full_window = {"gemma3", true, {PASS, PASS, PASS, NONE, NONE, PASS, NONE}};
+static expectation hybrid = {"falcon-h1", false, {PASS, NONE, PASS, REFUSED, PASS, REFUSED, REFUSED}};
+static expectation recurrent = {"mamba2", false, {PASS, NONE, PASS, PASS, PASS, REFUSED, NONE}};
 
 static void each_memory_kind_passes_and_refuses_what_it_must(void **state) {
     const expectation *x = *state;
@@ -301,8 +297,10 @@ static void the_report_has_every_field_of_its_schema(void **state) {
 }
 
 #define KIND(x)                                                                                                        \
-    { #x ": each_memory_kind_passes_and_refuses_what_it_must", each_memory_kind_passes_and_refuses_what_it_must, NULL, \
-      NULL, (void *)(uintptr_t)&x }
+    {                                                                                                                  \
+        .name = #x ": each_memory_kind_passes_and_refuses_what_it_must",                                               \
+        .test_func = each_memory_kind_passes_and_refuses_what_it_must, .initial_state = &(x)                           \
+    }
 
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--restore-worker") == 0) return sk_worker_main(argv[2]);

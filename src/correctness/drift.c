@@ -24,7 +24,7 @@ static double divergence(const float *p, const float *q, size_t n) {
 }
 
 static double difference(float a, float b) {
-    if (memcmp(&a, &b, sizeof a) == 0) return 0.0;
+    if (a == b || (isnan(a) && isnan(b))) return 0.0;
     double d = fabs((double)a - (double)b);
     return isnan(d) ? (double)INFINITY : d;
 }

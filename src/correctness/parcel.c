@@ -112,7 +112,7 @@ static size_t most_blocks(const sk_parcel *p) {
 }
 
 static int cut_parts(const sk_parcel *p, references *refs, sk_err *e) {
-    size_t cap = most_blocks(p);
+    size_t cap = most_blocks(p) + 1;
     refs->ref = calloc(cap, sizeof *refs->ref);
     refs->data = calloc(cap, sizeof *refs->data);
     if (!refs->ref || !refs->data) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for block references");

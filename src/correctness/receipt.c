@@ -78,12 +78,11 @@ static json_t *content_json(const sk_certify_report *r, const char *program_vers
     for (size_t k = 0; k < r->n_lengths; k++) json_array_append_new(lengths, json_integer(r->length[k].n_tokens));
     return json_pack("{s:s, s:o, s:s, s:o, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s, s:s}",
                      "weights_blake3", weights, "model_id", sk_report_text(i->model_id), "architecture", i->arch,
-                     "family", sk_report_text(i->family),
-                     "runtime_abi", i->abi, "device", i->device, "kv_type_k", i->type_k, "kv_type_v", i->type_v,
-                     "flash_attn", i->flash_attn == 1, "swa_full", i->swa_full, "status", r->passed ? "pass" : "fail",
-                     "verdict", r->verdict, "state_payload_kind", sk_mode_name(r->production), "comparison",
-                     r->row_class, "state_layout", r->layout, "modes", modes, "prompt_token_counts", lengths, "date",
-                     date, "skippy_version", program_version);
+                     "family", sk_report_text(i->family), "runtime_abi", i->abi, "device", i->device, "kv_type_k",
+                     i->type_k, "kv_type_v", i->type_v, "flash_attn", i->flash_attn == 1, "swa_full", i->swa_full,
+                     "status", r->passed ? "pass" : "fail", "verdict", r->verdict, "state_payload_kind",
+                     sk_mode_name(r->production), "comparison", r->row_class, "state_layout", r->layout, "modes", modes,
+                     "prompt_token_counts", lengths, "date", date, "skippy_version", program_version);
 }
 
 /* Digest of the content in one fixed spelling: keys sorted, no blanks. */

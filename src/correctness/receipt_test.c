@@ -1,4 +1,5 @@
 /* Receipts: found for exactly what they are about, refused when damaged, edited or about something else. */
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,11 +56,14 @@ static int set_up(void **state) {
     return 0;
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
+    (void)st, (void)type, (void)where;
+    return remove(path);
+}
+
 static int tear_down(void **state) {
     fixture *f = *state;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf %s", f->parent);
-    int rc = system(command);
+    int rc = nftw(f->parent, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(f->report);
     free(f);
     return rc;

@@ -154,11 +154,11 @@ static json_t *length_json(const sk_length_result *l) {
 
 static json_t *identity_json(const sk_certify_identity *i) {
     return json_pack("{s:o, s:o, s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:i, s:i, s:i}", "model_path",
-                     sk_report_text(i->model_path), "model_id", sk_report_text(i->model_id), "architecture", i->arch, "family", sk_report_text(i->family),
-                     "weights_blake3", hex(&i->weights), "runtime_abi", i->abi, "device", i->device, "kv_type_k",
-                     i->type_k, "kv_type_v", i->type_v, "flash_attn", i->flash_attn == 1, "swa_full", i->swa_full,
-                     "hybrid", i->hybrid, "recurrent", i->recurrent, "n_swa", (int)i->n_swa, "n_ctx", (int)i->n_ctx,
-                     "n_threads", (int)i->n_threads);
+                     sk_report_text(i->model_path), "model_id", sk_report_text(i->model_id), "architecture", i->arch,
+                     "family", sk_report_text(i->family), "weights_blake3", hex(&i->weights), "runtime_abi", i->abi,
+                     "device", i->device, "kv_type_k", i->type_k, "kv_type_v", i->type_v, "flash_attn",
+                     i->flash_attn == 1, "swa_full", i->swa_full, "hybrid", i->hybrid, "recurrent", i->recurrent,
+                     "n_swa", (int)i->n_swa, "n_ctx", (int)i->n_ctx, "n_threads", (int)i->n_threads);
 }
 
 /* The fields of the reference procedure, over all targets of the payload that serving uses. */

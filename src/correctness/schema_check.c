@@ -69,20 +69,21 @@ static const json_t *resolve(const json_t *schema, const json_t *root) {
     return json_object_get(json_object_get(root, "$defs"), ref + sizeof prefix - 1);
 }
 
-bool schema_matches(const json_t *value, const json_t *schema, const json_t *root, char *why, size_t cap) {
+bool schema_matches(json_t *value, const json_t *schema, const json_t *root, char *why, size_t cap) {
     schema = resolve(schema, root);
     if (!schema) return no(why, cap, "the schema lacks", "$ref");
     if (!type_matches(value, json_object_get(schema, "type"))) return no(why, cap, "another type than", "type");
     if (!enum_matches(value, json_object_get(schema, "enum"))) return no(why, cap, "none of", "enum");
-    if (json_is_object(value)) return object_matches((json_t *)(uintptr_t)value, schema, root, why, cap);
-    const json_t *items = json_object_get(schema, "items"), *one;
+    if (json_is_object(value)) return object_matches(value, schema, root, why, cap);
+    const json_t *items = json_object_get(schema, "items");
+    json_t *one;
     size_t i;
-    json_array_foreach(value, i, one) if (items && !schema_matches(one, items, root, why, cap)) return no_in(
-        why, cap, "[]");
+    json_array_foreach(value, i, one) if (items && !schema_matches(one, items, root, why, cap)) return no_in(why, cap,
+                                                                                                             "[]");
     return true;
 }
 
-void assert_matches_schema(const json_t *value, const char *path) {
+void assert_matches_schema(json_t *value, const char *path) {
     char whole[1024], why[256] = "";
     json_error_t where;
     const char *source = getenv("SKIPPY_SOURCE_DIR");

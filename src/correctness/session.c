@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 
-enum { TENANT_TOKENS = 24, SERVER_CHUNK = 512, OTHER_CHUNK = 32 };
+enum { SERVER_CHUNK = 512, OTHER_CHUNK = 32, TENANT_TOKENS = 24 };
 
 /* One pair of cold runs is a small sample of what batches and placement can do. */
-static const double TOLERANCE_FACTOR = 4.0, LEAST_TOLERANCE = 1e-4;
+static const double TOLERANCE_FACTOR = 4.0, LEAST_TOLERANCE = 1e-3;
 
 static double ms_since(uint64_t start_ns) {
     return (double)(sk_now_ns() - start_ns) / 1e6;
@@ -19,26 +19,43 @@ enum skippy_payload_kind sk_session_production_kind(const sk_rig *r) {
 
 /* ---- the reference: how far apart are two cold runs? ---- */
 
-static int plain_run(sk_session *s, uint32_t seq, uint32_t chunk, float *row, sk_session_times *times, sk_err *e) {
+/* Prefix, and then rows after the token that follows it and after the rest of the suffix. tenant: tokens of another
+ * sequence that come in between, so that the cells of this one do not lie side by side. */
+static int plain_run(sk_session *s, uint32_t seq, uint32_t chunk, uint32_t tenant, float *rows, sk_session_times *times,
+                     sk_err *e) {
+    const int32_t *suffix = s->tokens + s->n_prefix;
+    uint32_t half = tenant ? s->n_prefix / 2 : 0;
     uint64_t start = sk_now_ns();
-    int rc = sk_rig_feed_plain(s->rig, seq, s->tokens, s->n_prefix, chunk, row, e);
+    int rc = SKIPPY_OK;
+    if (half) rc = sk_rig_feed_plain(s->rig, seq, s->tokens, half, chunk, rows, e);
+    if (rc == SKIPPY_OK && half) rc = sk_rig_feed_plain(s->rig, SK_RIG_CACHE, s->tokens, tenant, chunk, rows, e);
+    if (rc == SKIPPY_OK) rc = sk_rig_feed_plain(s->rig, seq, s->tokens + half, s->n_prefix - half, chunk, rows, e);
     times->prefill_ms = ms_since(start);
     start = sk_now_ns();
-    if (rc == SKIPPY_OK) rc = sk_rig_feed_plain(s->rig, seq, s->tokens + s->n_prefix, 1, chunk, row, e);
+    if (rc == SKIPPY_OK) rc = sk_rig_feed_plain(s->rig, seq, suffix, 1, chunk, rows, e);
     times->decode_ms = ms_since(start);
-    sk_context_seq_clear(s->rig->ctx, seq);
+    if (rc == SKIPPY_OK)
+        rc = sk_rig_feed_plain(s->rig, seq, suffix + 1, SK_TRIAL_SUFFIX - 1, chunk, rows + s->rig->n_vocab, e);
     return rc;
 }
 
+static void fold_cold_rows(sk_session *s, const float *a, const float *b) {
+    sk_drift d;
+    for (size_t row = 0; row < 2; row++) {
+        sk_drift_measure(a + row * s->rig->n_vocab, b + row * s->rig->n_vocab, s->rig->n_vocab, &d);
+        sk_drift_fold(&s->cold, &d);
+    }
+}
+
+/* Once at the bottom of an empty pool, once above the first run, in smaller pieces and with a gap: as restores lie. */
 static int measure_cold_drift(sk_session *s, sk_err *e) {
     sk_session_times unused;
-    float *rows = malloc(2 * s->rig->n_vocab * sizeof *rows);
+    float *rows = malloc(4 * s->rig->n_vocab * sizeof *rows);
     if (!rows) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for rows of logits");
-    float *other = rows + s->rig->n_vocab;
-    int rc = plain_run(s, SK_RIG_LANE, SERVER_CHUNK, rows, &s->times, e);
-    if (rc == SKIPPY_OK) rc = sk_rig_feed_plain(s->rig, SK_RIG_CACHE, s->tokens, TENANT_TOKENS, OTHER_CHUNK, other, e);
-    if (rc == SKIPPY_OK) rc = plain_run(s, SK_RIG_OTHER, OTHER_CHUNK, other, &unused, e);
-    if (rc == SKIPPY_OK) sk_drift_measure(rows, other, s->rig->n_vocab, &s->cold);
+    float *other = rows + 2 * s->rig->n_vocab;
+    int rc = plain_run(s, SK_RIG_LANE, SERVER_CHUNK, 0, rows, &s->times, e);
+    if (rc == SKIPPY_OK) rc = plain_run(s, SK_RIG_OTHER, OTHER_CHUNK, TENANT_TOKENS, other, &unused, e);
+    if (rc == SKIPPY_OK) fold_cold_rows(s, rows, other);
     sk_context_clear(s->rig->ctx);
     free(rows);
     double tolerance = TOLERANCE_FACTOR * s->cold.max_abs;

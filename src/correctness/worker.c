@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,9 +76,9 @@ static int start(const char *const *argv, const int fds[2], pid_t *pid, sk_err *
     const char *args[MAX_ARGS + 2];
     char pair[32];
     size_t n = 0;
-    while (argv[n] && n < MAX_ARGS) args[n] = argv[n], n++;
-    if (n == 0 || argv[n])
-        return sk_err_set(e, SKIPPY_E_INVALID, "the fresh process needs 1 to %d arguments", MAX_ARGS);
+    while (n < MAX_ARGS && argv[n]) args[n] = argv[n], n++;
+    if (n == 0 || n == MAX_ARGS)
+        return sk_err_set(e, SKIPPY_E_INVALID, "the fresh process needs 1 to %d arguments", MAX_ARGS - 1);
     snprintf(pair, sizeof pair, "%d:%d", fds[0], fds[1]);
     args[n] = pair;
     args[n + 1] = NULL;
@@ -163,13 +164,25 @@ static int do_job(sk_worker_job *job, sk_trial *t, sk_err *e) {
     return rc;
 }
 
+static bool parse_descriptors(const char *text, int *in, int *out) {
+    char *end = NULL;
+    long a = strtol(text, &end, 10);
+    if (end == text || *end != ':') return false;
+    const char *second = end + 1;
+    long b = strtol(second, &end, 10);
+    if (end == second || *end != '\0' || a < 0 || a > INT_MAX || b < 0 || b > INT_MAX) return false;
+    *in = (int)a;
+    *out = (int)b;
+    return true;
+}
+
 int sk_worker_main(const char *fds) {
     sk_buf ask = {0}, answer = {0};
     sk_worker_job job = {0};
     sk_trial trial = {0};
     sk_err e = {0};
     int in = -1, out = -1;
-    if (sscanf(fds, "%d:%d", &in, &out) != 2) return 2;
+    if (!parse_descriptors(fds, &in, &out)) return 2;
     int rc = read_whole(in, &ask, &e);
     if (rc == SKIPPY_OK) rc = sk_worker_read_request(ask.data, ask.len, &job, &e);
     if (rc == SKIPPY_OK) rc = do_job(&job, &trial, &e);

@@ -234,6 +234,7 @@ static const char *miss_reason(const sk_engine *en, const sk_job *j, const start
     if (en->params.cache_off) return "cache-off";
     if (!en->reuse.enabled) return "family-disabled";
     if (j->no_cache) return "request-opt-out";
+    if (sk_shadow_distrusts(&en->shadow, &j->ns)) return "shadow-disagreement";
     if (s->failed || j->no_tiers) return "restore-failed";
     if (j->gated) return "restore-slower";
     if (s->common == 0) return en->reuse.n_entries ? "no-common-prefix" : "cold";
@@ -297,6 +298,7 @@ static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
     l->state = SK_LANE_PREFILL;
     plan_splits(en, l, j, s);
     sk_gen_stats *g = &j->stats;
+    if (j->is_shadow) return; /* nobody asked for it */
     if (j->started) {
         /* resumed after it had been put back: what has to be computed again was not cached after all */
         if (s->length < g->cache.tokens) set_cached(g, s->length);
@@ -369,6 +371,7 @@ static enum verdict try_admit(sk_engine *en, sk_job *j) {
         /* exact repeat: the first token comes from the stored row, no decode */
         en->st.terminal_hits++;
         l->n_splits = 0;
+        sk_shadow_consider(en, j, row);
         sk_lane_sample(en, l, row);
     }
     sk_fetch_free(fetch);
@@ -382,6 +385,7 @@ static bool any_idle(const sk_engine *en) {
 }
 
 void sk_admit_jobs(sk_engine *en) {
+    if (en->queue_head && !en->queue_head->is_shadow && !any_idle(en)) sk_shadow_yield(en);
     sk_job *previous = NULL;
     for (sk_job *j = en->queue_head; j && any_idle(en);) {
         sk_job *next = j->next;

@@ -274,6 +274,8 @@ static void finish_rows(sk_engine *en, sk_lane *l) {
         sk_lane_fail(en, l, SKIPPY_E_RUNTIME, "llama.cpp returned no logits");
         return;
     }
+    if (l->n == j->n_prompt && j->is_shadow) sk_shadow_finish(en, j, row);
+    if (l->n == j->n_prompt) sk_shadow_consider(en, j, row);
     if (l->n == j->n_prompt && sk_may_reuse(en, j)) {
         const sk_owner owner = sk_job_owner(j);
         sk_reuse_record_logits(&en->reuse, &owner, j->tokens, j->n_prompt, row, 0);

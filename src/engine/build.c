@@ -108,13 +108,28 @@ static sk_context_params context_params(const sk_engine_params *p) {
     };
 }
 
-static int decide_family(sk_engine *en) {
+static void decide_family(sk_engine *en, bool certified) {
     sk_family_facts facts = sk_model_get_info(en->model)->facts;
     facts.swa_full = en->params.swa_full;
+    facts.certified = certified;
     sk_family_decide(&facts, &en->policy);
+}
+
+/* The receipt is looked up when the whole identity is known: an unknown family needs one, and one that failed overrules
+ * the registry. */
+static void ask_for_receipt(sk_engine *en) {
+    en->facts.certified_text = en->certified_text;
+    if (en->params.certified)
+        en->facts.certified =
+            en->params.certified(en->params.certified_ud, &en->identity, en->certified_text, sizeof en->certified_text);
+    decide_family(en, en->facts.certified == SK_CERTIFIED_PASS);
+    if (en->facts.certified == SK_CERTIFIED_FAIL) {
+        en->policy.mode = SK_CACHE_DISABLED;
+        snprintf(en->policy.reason, sizeof en->policy.reason, "%.*s", (int)sizeof en->policy.reason - 1,
+                 en->certified_text);
+    }
     if (en->policy.mode == SK_CACHE_DISABLED && !en->params.cache_off)
         sk_log(SK_LOG_WARN, "prefix reuse is off for this model: %s", en->policy.reason);
-    return SKIPPY_OK;
 }
 
 /* Refuses a context that cannot fit before llama.cpp allocates it: the kernel would grant the memory and end the
@@ -212,9 +227,12 @@ static int make_identity(sk_engine *en, sk_err *e) {
     id->backend_device = en->device;
     id->cpu_arch = en->machine.machine;
     id->big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-    id->batch_schedule = sk_engine_bit(en) ? en->schedule : NULL;
+    return SKIPPY_OK;
+}
+
+static int name_namespace(sk_engine *en, sk_err *e) {
     skippy_key ns;
-    rc = skippy_namespace_key(id, &ns);
+    int rc = skippy_namespace_key(&en->identity, &ns);
     if (rc) return sk_err_set(e, rc, "the identity could not be formed");
     sk_hex(ns.bytes, sizeof ns.bytes, en->ns_hex);
     return SKIPPY_OK;
@@ -227,8 +245,14 @@ static int probe_rows(sk_engine *en, sk_err *e) {
         return sk_err_set(
             e, SKIPPY_E_UNSUPPORTED,
             "--exact bit needs flash attention (-fa on): without it other requests' cells take part in every sum");
+    skippy_key ns;
+    int rc = skippy_namespace_key(&en->identity, &ns); /* still without a batch schedule */
+    if (rc) return sk_err_set(e, rc, "the identity could not be formed");
+    uint8_t key[SK_HASH_BYTES];
+    sk_row_class_key(ns.bytes, en->ctx, en->params.n_threads, en->params.n_threads_batch, key);
     sk_err why = {0};
-    int rc = sk_row_class_probe(en->ctx, en->model, 0, en->first_scratch, en->n_scratch, &en->rows, &why);
+    rc = sk_row_class_get(en->ctx, en->model, en->digest_dir, key, 0, en->first_scratch, en->n_scratch, &en->rows, NULL,
+                          &why);
     if (rc == SKIPPY_E_UNSUPPORTED)
         return sk_err_set(e, rc, "--exact bit is not possible with this model on this machine: %s. Use --exact state",
                           why.text);
@@ -236,6 +260,7 @@ static int probe_rows(sk_engine *en, sk_err *e) {
     sk_context_clear(en->ctx);
     snprintf(en->schedule, sizeof en->schedule, "batches of at most %u rows, in multiples of %u%s", en->rows.max_rows,
              en->rows.multiple, en->rows.aligned ? ", prompts cut at absolute multiples" : "");
+    en->identity.batch_schedule = en->schedule;
     return SKIPPY_OK;
 }
 
@@ -290,10 +315,14 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
     /* bit mode needs window cells in position order, which a detached window cannot give */
     if (sk_engine_bit(en) || full_window_is_free(&en->params, sk_model_get_info(m)->n_swa)) en->params.swa_full = true;
     int rc = check_params(&en->params, e);
-    if (rc == SKIPPY_OK) rc = decide_family(en);
-    if (rc == SKIPPY_OK) rc = make_context(en, p->n_ctx == 0, e);
-    if (rc == SKIPPY_OK) rc = probe_rows(en, e);
+    if (rc == SKIPPY_OK) {
+        decide_family(en, p->certified != NULL); /* for the sizes of the context; the receipt may take it back */
+        rc = make_context(en, p->n_ctx == 0, e);
+    }
     if (rc == SKIPPY_OK) rc = make_identity(en, e);
+    if (rc == SKIPPY_OK) rc = probe_rows(en, e);
+    if (rc == SKIPPY_OK) rc = name_namespace(en, e);
+    if (rc == SKIPPY_OK) ask_for_receipt(en);
     if (rc == SKIPPY_OK) rc = make_tables(en, e);
     if (rc == SKIPPY_OK) {
         const sk_reuse_params rp = {.ctx = en->ctx,
@@ -309,6 +338,7 @@ int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **ou
         rc = sk_reuse_init(&en->reuse, &rp, e);
     }
     if (rc == SKIPPY_OK) rc = sk_spill_open(en, e);
+    sk_shadow_init(&en->shadow, en->params.shadow_share, (size_t)sk_model_get_info(m)->n_vocab);
     if (rc) {
         sk_engine_destroy(en);
         return rc;
@@ -332,6 +362,7 @@ void sk_engine_destroy(sk_engine *en) {
         free(en->lanes[i].kept);
         sk_lineage_release(en->lanes[i].lineage);
     }
+    sk_shadow_free(&en->shadow);
     sk_tiers_close(en->tiers); /* finishes what was handed over */
     if (en->reuse.ctx) sk_reuse_free(&en->reuse);
     sk_context_free(en->ctx);

@@ -169,6 +169,7 @@ static bool any_running(const sk_engine *en) {
 static void sleep_idle(sk_engine *en) {
     bool quiet = !en->stop && !en->inbox_head && !en->n_cancels && !en->erase_wanted && !en->tier_event;
     if (!quiet || any_running(en) || sk_spill_wanted(en)) return;
+    if (en->queue_head && !en->stalled) return;
     if (!en->queue_head) {
         pthread_cond_wait(&en->wake, &en->lock);
         return;
@@ -210,6 +211,18 @@ static int must_end(const sk_job *j, uint64_t now, bool stopping, const char **t
     return SKIPPY_E_CANCELLED;
 }
 
+static void end_waiting(sk_engine *en, sk_job *j, int code, const char *text) {
+    if (j->is_shadow)
+        sk_shadow_drop(&en->shadow);
+    else if (code == SKIPPY_E_CANCELLED)
+        en->st.cancelled++;
+    else
+        en->st.failed++;
+    sk_stats_publish(en);
+    sk_job_send_error(j, code, text);
+    sk_job_free(j);
+}
+
 static void end_jobs(sk_engine *en, bool stopping) {
     uint64_t now = sk_now_ns();
     const char *text = "";
@@ -221,13 +234,7 @@ static void end_jobs(sk_engine *en, bool stopping) {
             previous = j;
         } else {
             sk_queue_remove(en, j, previous);
-            if (code == SKIPPY_E_CANCELLED)
-                en->st.cancelled++;
-            else
-                en->st.failed++;
-            sk_stats_publish(en);
-            sk_job_send_error(j, code, text);
-            sk_job_free(j);
+            end_waiting(en, j, code, text);
         }
         j = next;
     }
@@ -289,9 +296,11 @@ static void *engine_main(void *arg) {
         erase_if_wanted(en);
         end_jobs(en, false);
         sk_admit_jobs(en);
+        en->stalled = en->queue_head && !any_running(en);
         publish(en); /* a step may take long, and requests that have a lane do not wait any more */
         bool busy = sk_batch_step(en);
         sk_spill_step(en, busy);
+        sk_shadow_start(en);
         publish(en);
     }
     end_jobs(en, true);

@@ -13,12 +13,20 @@
 #include "engine/tier_stats.h"
 #include "runtime/model.h"
 #include "runtime/sampler.h"
+#include "skippy/identity.h"
+#include "skippy/payload.h"
 
 typedef struct sk_engine sk_engine;
 
 enum sk_exact_mode { SK_EXACT_STATE = 0, SK_EXACT_BIT = 1 };
 
 #define SK_RAM_DERIVE UINT64_MAX
+
+/* What is known about the exactness of one model file under one layout. */
+enum sk_certified { SK_NOT_CERTIFIED = 0, SK_CERTIFIED_PASS = 1, SK_CERTIFIED_FAIL = 2 };
+/* Looks a receipt up; id: everything but tenant and namespace. Writes a sentence for people to why. Called once, while
+ * the engine starts, on the starting thread. */
+typedef enum sk_certified (*sk_certified_fn)(void *ud, const skippy_identity *id, char *why, size_t cap);
 
 typedef struct sk_engine_params {
     uint32_t n_ctx;    /* cells of the context, shared by all lanes; 0 = min(model's, 16384), halved until
@@ -32,17 +40,21 @@ typedef struct sk_engine_params {
     bool swa_full;
     float rope_freq_base, rope_freq_scale; /* 0 = model's */
     enum sk_exact_mode exact;
-    bool cache_off;           /* --cache off: same server without reuse */
-    uint32_t cache_seqs;      /* sequence ids for snapshots; 0 = derived from the model and cache_bytes */
-    uint64_t cache_bytes;     /* cap on recurrent and window state held for snapshots; 0 = derived from the machine */
-    uint64_t logits_bytes;    /* cap on stored terminal logits; 0 = 64 MiB */
-    uint32_t min_tokens;      /* shorter prefixes are not recorded; 0 = 16 */
-    uint32_t queue_max;       /* waiting requests; 0 = 256 */
-    uint64_t ram_bytes;       /* cap of the RAM store; 0 = none, SK_RAM_DERIVE = a quarter of the free memory, 8 GiB at
-                               * most */
-    const char *disk_dir;     /* folder of the disk store; NULL = none */
-    uint64_t disk_bytes;      /* cap of that folder; 0 = no limit */
-    uint64_t disk_throttle;   /* tests: reads of the disk store at so many bytes a second; 0 = unhindered */
+    bool cache_off;            /* --cache off: same server without reuse */
+    uint32_t cache_seqs;       /* sequence ids for snapshots; 0 = derived from the model and cache_bytes */
+    uint64_t cache_bytes;      /* cap on recurrent and window state held for snapshots; 0 = derived from the machine */
+    uint64_t logits_bytes;     /* cap on stored terminal logits; 0 = 64 MiB */
+    uint32_t min_tokens;       /* shorter prefixes are not recorded; 0 = 16 */
+    uint32_t queue_max;        /* waiting requests; 0 = 256 */
+    uint64_t ram_bytes;        /* cap of the RAM store; 0 = none, SK_RAM_DERIVE = a quarter of the free memory, 8 GiB at
+                                * most */
+    const char *disk_dir;      /* folder of the disk store; NULL = none */
+    uint64_t disk_bytes;       /* cap of that folder; 0 = no limit */
+    uint64_t disk_throttle;    /* tests: reads of the disk store at so many bytes a second; 0 = unhindered */
+    sk_certified_fn certified; /* NULL: known families are trusted, unknown ones are not */
+    void *certified_ud;
+    double shadow_share;      /* share of the hits, 0 to 1, that is computed again on an idle lane and compared */
+    float shadow_noise;       /* tests: added to one logit of every shadow, so that there is something to find */
     const char *digest_dir;   /* where weight digests are remembered; NULL = not */
     const sk_lora_spec *lora; /* adapters, applied to every request and part of the identity */
     size_t n_lora;
@@ -72,7 +84,7 @@ typedef struct sk_cache_result {
     bool gated;                      /* a store had more, but its state would take longer to restore than to compute */
     double restore_ms, recompute_ms; /* estimates of that choice, for stores; 0 = not measured yet */
     char reason[64]; /* on a miss: no-common-prefix, cold, too-short, cache-off, request-opt-out, boundary-not-recorded,
-                        evicted, restore-slower, restore-failed ... */
+                        evicted, restore-slower, restore-failed, shadow-disagreement ... */
 } sk_cache_result;
 
 typedef struct sk_gen_stats {
@@ -181,7 +193,9 @@ typedef struct sk_engine_stats {
     uint64_t evictions[7]; /* by enum skippy_evict_reason */
     uint64_t restore_faults;
     uint64_t hits_ram, hits_disk;
-    uint64_t gated; /* lookups where computing was faster than a store */
+    uint64_t shadows, shadow_disagreements, shadow_skipped; /* skipped: no idle lane in time */
+    double shadow_max_drift;                                /* largest relative distance of two rows of logits */
+    uint64_t gated;                                         /* lookups where computing was faster than a store */
     uint64_t exports, export_bytes,
         exports_skipped; /* state copied out; skipped: no room to wait for the store thread */
     uint64_t imports, import_bytes;
@@ -207,8 +221,10 @@ typedef struct sk_engine_facts {
     int flash_attn;
     bool ram_store, disk_store; /* asked for and possible */
     uint64_t ram_bytes;
-    bool state_windows;       /* exports are cut by layer and window; false: opaque */
-    const char *state_reason; /* why not, or why nothing is stored outside of the runtime; "" */
+    bool state_windows; /* exports are cut by layer and window; false: opaque */
+    enum sk_certified certified;
+    const char *certified_text; /* what the receipt says, or that there is none; "" when nobody asked */
+    const char *state_reason;   /* why not, or why nothing is stored outside of the runtime; "" */
 } sk_engine_facts;
 const sk_engine_facts *sk_engine_get_facts(const sk_engine *en);
 

@@ -400,6 +400,83 @@ static void unusable_folder_is_no_reason_to_stop(void **state) {
     sk_model_free(m);
 }
 
+/* Asks twice, and waits until the second answer, a hit, has been computed again. */
+static void wait_for_shadow(sk_engine *en, const int32_t *t, sk_engine_stats *s) {
+    fixture_run r;
+    ask(en, &r, t, N);
+    ask(en, &r, t, N);
+    assert_true(r.stats.cache.tokens > 0);
+    for (sk_engine_get_stats(en, s); s->shadows == 0; sk_engine_get_stats(en, s)) pause_ms(2);
+}
+
+static void shadow_agrees_with_a_right_hit(void **state) {
+    const kind *k = *state;
+    sk_model *m = model_of(k);
+    sk_engine *en = fixture_engine(m, (sk_engine_params){.n_lanes = 2, .shadow_share = 1});
+    int32_t t[N];
+    sk_engine_stats s;
+    fixture_tokens(m, 40, t, N);
+    wait_for_shadow(en, t, &s);
+    assert_int_equal(s.shadow_disagreements, 0);
+    assert_int_equal(s.completed, 2); /* nobody sees the shadow as a request */
+    assert_int_equal(s.lookups, 2);
+    sk_engine_stop(en);
+    sk_model_free(m);
+}
+
+static void shadow_ends_reuse_after_a_disagreement(void **state) {
+    const kind *k = *state;
+    sk_model *m = model_of(k);
+    sk_engine *en = fixture_engine(m, (sk_engine_params){.n_lanes = 2, .shadow_share = 1, .shadow_noise = 1000});
+    int32_t t[N];
+    sk_engine_stats s;
+    fixture_run r;
+    fixture_tokens(m, 41, t, N);
+    wait_for_shadow(en, t, &s);
+    assert_int_equal(s.shadow_disagreements, 1);
+    for (int i = 0; i < 2; i++) { /* neither what was stored nor what comes now */
+        ask(en, &r, t, N);
+        assert_int_equal(r.stats.cache.tokens, 0);
+        assert_string_equal(r.stats.cache.reason, "shadow-disagreement");
+    }
+    for (int i = 0; i < 2; i++) { /* another namespace goes on */
+        fixture_prepare(&r, t, N, 1);
+        r.request.tenant = "other";
+        assert_int_equal(fixture_submit(en, &r), SKIPPY_OK);
+        fixture_wait(&r);
+        assert_int_equal(r.stats.cache.tokens > 0, i);
+        fixture_release(&r);
+    }
+    sk_engine_stop(en);
+    sk_model_free(m);
+}
+
+static enum sk_certified failed_receipt(void *ud, const skippy_identity *id, char *why, size_t cap) {
+    (void)id;
+    ++*(int *)ud;
+    snprintf(why, cap, "the receipt says that it failed");
+    return SK_CERTIFIED_FAIL;
+}
+
+static void failed_receipt_overrules_the_registry(void **state) {
+    const kind *k = *state;
+    sk_model *m = model_of(k);
+    int calls = 0;
+    sk_engine *en =
+        fixture_engine(m, (sk_engine_params){.n_lanes = 1, .certified = failed_receipt, .certified_ud = &calls});
+    int32_t t[N];
+    fixture_run r;
+    fixture_tokens(m, 42, t, N);
+    ask(en, &r, t, N);
+    ask(en, &r, t, N);
+    assert_int_equal(calls, 1);
+    assert_int_equal(r.stats.cache.tokens, 0);
+    assert_string_equal(r.stats.cache.reason, "family-disabled");
+    assert_non_null(strstr(sk_engine_get_facts(en)->cache_reason, "failed"));
+    sk_engine_stop(en);
+    sk_model_free(m);
+}
+
 #define FOR_EACH_KIND(test)                                                                                            \
     {#test " llama", test, NULL, NULL, (void *)&kinds[0]}, {#test " gemma3", test, NULL, NULL, (void *)&kinds[1]},     \
         {#test " falcon-h1", test, NULL, NULL, (void *)&kinds[2]},                                                     \
@@ -429,6 +506,10 @@ int main(int argc, char **argv) {
         FOR_ONE(erased_tokens_are_gone_everywhere, 2),
         FOR_ONE(second_process_serves_without_the_disk, 0),
         FOR_ONE(unusable_folder_is_no_reason_to_stop, 0),
+        FOR_ONE(shadow_agrees_with_a_right_hit, 0),
+        FOR_ONE(shadow_agrees_with_a_right_hit, 2),
+        FOR_ONE(shadow_ends_reuse_after_a_disagreement, 0),
+        FOR_ONE(failed_receipt_overrules_the_registry, 0),
     };
     return cmocka_run_group_tests_name("engine tiers", tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "engine/job.h"
 #include "engine/rates.h"
 #include "engine/reuse.h"
+#include "engine/shadow.h"
 #include "engine/tiers.h"
 #include "runtime/context.h"
 #include "runtime/rowclass.h"
@@ -48,6 +49,7 @@ struct sk_engine {
     sk_tiers *tiers;       /* NULL = state never leaves the runtime */
     sk_engine_facts facts;
     char ns_hex[65], schedule[96], abi[512], device[128], digest_dir[1024], disk_dir[1024];
+    char certified_text[400];
     struct utsname machine;
     skippy_identity identity; /* without tenant and caller namespace */
     skippy_adapter *adapters;
@@ -56,12 +58,14 @@ struct sk_engine {
     sk_reuse reuse;
     sk_lane *lanes;
     sk_job *queue_head, *queue_tail;
+    bool stalled; /* jobs wait for state from a store, and nothing else can go on */
     sk_row *batch;
     uint32_t n_rows;
     uint64_t clock;
     uint32_t prefill_turn; /* odd: prompts go before generating lanes where they take turns */
     uint32_t row_turn;     /* lane whose turn it is where only one row can be computed at a time */
     sk_rates rates;
+    sk_shadow shadow;
     bool disk_ready;     /* entries of the disk store can be used */
     uint64_t last_spill; /* time of the last export while requests were running */
     sk_engine_stats st;
@@ -92,7 +96,7 @@ static inline bool sk_engine_bit(const sk_engine *en) {
 
 /* May this request read what is stored, and record what it computes? */
 static inline bool sk_may_reuse(const sk_engine *en, const sk_job *j) {
-    return en->reuse.enabled && !j->no_cache;
+    return en->reuse.enabled && !j->no_cache && !sk_shadow_distrusts(&en->shadow, &j->ns);
 }
 
 static inline sk_owner sk_job_owner(const sk_job *j) {
@@ -158,6 +162,16 @@ enum sk_promotion sk_promote(sk_engine *en, sk_job *j, const sk_reuse_hit *hit, 
 /* Imports j->fetch into the empty lane, whose lineage is then that of the store. On an error the lane is empty and the
  * job does not ask the stores again. The caller drops the fetch. */
 int sk_promote_import(sk_engine *en, sk_lane *l, sk_job *j, sk_err *e);
+
+/* shadow_run.c: computes a share of the hits again. */
+/* The row of logits after the prompt of a request that was a hit: maybe keeps a copy for a comparison. */
+void sk_shadow_consider(sk_engine *en, const sk_job *j, const float *row);
+/* Puts a waiting comparison into the queue when nothing else waits and a lane is idle. */
+void sk_shadow_start(sk_engine *en);
+/* A client waits: a comparison that runs gives its lane up. */
+void sk_shadow_yield(sk_engine *en);
+/* The shadow's own row is there: compares, and distrusts the namespace when they disagree. */
+void sk_shadow_finish(sk_engine *en, const sk_job *shadow, const float *row);
 
 /* stats.c */
 void sk_hist_add(sk_histogram *h, double ms);

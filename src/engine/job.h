@@ -41,6 +41,7 @@ typedef struct sk_job {
     bool waited;            /* waited for a running request with the same beginning */
     struct sk_fetch *fetch; /* stored state on its way; owned, unless it is not done: then the tiers own it */
     bool no_tiers;          /* a fetch or an import failed: not tried again for this request */
+    bool is_shadow;         /* computes a hit again for comparison: no client, no events, no sampling */
     bool gated;             /* a tier had more, but computing is faster: estimate says why */
     sk_estimate estimate;
 } sk_job;

@@ -1,6 +1,7 @@
 #include "engine/internal.h"
 
 void sk_queue_push(sk_engine *en, sk_job *j, bool front) {
+    en->stalled = false;
     if (front) {
         j->next = en->queue_head;
         en->queue_head = j;

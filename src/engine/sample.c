@@ -15,6 +15,10 @@ static void close_timings(sk_engine *en, sk_job *j) {
 
 void sk_lane_done(sk_engine *en, sk_lane *l, enum sk_finish finish) {
     sk_job *j = l->job;
+    if (j->is_shadow) {
+        sk_lane_finish(en, l, false);
+        return;
+    }
     close_timings(en, j);
     if (finish != SK_FINISH_WORD) {
         size_t k = sk_text_flush(&j->text);
@@ -28,6 +32,11 @@ void sk_lane_done(sk_engine *en, sk_lane *l, enum sk_finish finish) {
 
 void sk_lane_fail(sk_engine *en, sk_lane *l, int code, const char *text) {
     sk_job *j = l->job;
+    if (j->is_shadow) {
+        sk_shadow_drop(&en->shadow);
+        sk_lane_finish(en, l, false);
+        return;
+    }
     close_timings(en, j);
     if (code == SKIPPY_E_CANCELLED)
         en->st.cancelled++;

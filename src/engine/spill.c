@@ -183,6 +183,8 @@ static bool export_entry(sk_engine *en, sk_reuse_entry *x, unsigned tiers, uint8
     p->m.payload_kind = payload_kind(en);
     p->m.reach = reach(en);
     p->m.reason = reason;
+    skippy_resident_entry info;
+    if (skippy_resident_get(en->reuse.resident, x->id, &info) == SKIPPY_OK) p->m.hits = info.hits;
     p->owner = sk_index_id(x->id, SK_TAG_ENTRY);
     p->tiers = tiers;
     sk_err err = {0};

@@ -218,7 +218,9 @@ int sk_tiers_open(const sk_tiers_params *p, sk_tiers **out, sk_err *e) {
         if (!t->dir || !t->name) rc = SKIPPY_E_NOMEM;
     }
     if (rc == SKIPPY_OK && p->ram_bytes) {
-        const skippy_ram_params rp = {.max_bytes = p->ram_bytes, .on_drop = sk_tiers_ram_dropped, .ud = t};
+        /* evictions come in rounds that make room for several puts: a round walks over all entries */
+        const skippy_ram_params rp = {
+            .max_bytes = p->ram_bytes, .soft_bytes = p->ram_bytes / 20 * 19, .on_drop = sk_tiers_ram_dropped, .ud = t};
         rc = skippy_ram_create(NULL, &rp, &t->ram);
     }
     if (rc == SKIPPY_OK) rc = start_threads(t);

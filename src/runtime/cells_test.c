@@ -56,6 +56,29 @@ static void a_hole_below_is_filled_first_and_breaks_the_order(void **state) {
     sk_cells_free(&c);
 }
 
+static void extending_one_sequence_places_cells_like_a_batch(void **state) {
+    (void)state;
+    sk_cells a, b;
+    assert_int_equal(sk_cells_init(&a, 64, 2), SKIPPY_OK);
+    assert_int_equal(sk_cells_init(&b, 64, 2), SKIPPY_OK);
+    for (int k = 0; k < 2; k++) {
+        sk_cells *c = k ? &b : &a;
+        place(c, 0, 5);
+        place(c, 1, 5);
+        sk_cells_rm(c, 0, 0);
+    }
+    place(&a, 1, 20);
+    assert_int_equal(sk_cells_extend(&b, 1, 20), SKIPPY_OK);
+    assert_int_equal(sk_cells_extend(&b, 1, 0), SKIPPY_OK);
+    assert_int_equal(a.head, b.head);
+    assert_int_equal(sk_cells_len(&b, 1), 25);
+    assert_memory_equal(a.seq[1].cell, b.seq[1].cell, 25 * sizeof(uint32_t));
+    assert_int_equal(sk_cells_extend(&b, 0, 64), SKIPPY_E_FULL);
+    assert_int_equal(sk_cells_len(&b, 0), 0);
+    sk_cells_free(&a);
+    sk_cells_free(&b);
+}
+
 static void a_full_pool_refuses_and_changes_nothing(void **state) {
     (void)state;
     sk_cells c;
@@ -127,6 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shared_cells_are_freed_with_their_last_owner),
         cmocka_unit_test(a_hole_below_is_filled_first_and_breaks_the_order),
+        cmocka_unit_test(extending_one_sequence_places_cells_like_a_batch),
         cmocka_unit_test(a_full_pool_refuses_and_changes_nothing),
         cmocka_unit_test(relocation_that_would_not_help_is_refused),
         cmocka_unit_test(random_operations_keep_the_books_right),

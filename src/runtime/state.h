@@ -50,7 +50,8 @@ int sk_state_export_kv(sk_context *c, const sk_state_caps *caps, uint32_t seq, u
                        uint32_t to, sk_blob *out, sk_err *e);
 /* Recurrent state or window cells at the end of a sequence. */
 int sk_state_export_tail(sk_context *c, const sk_state_caps *caps, uint32_t seq, sk_blob *out, sk_err *e);
-/* Everything, canonical when the layout is known, cut every MiB. */
+/* Everything, canonical when the layout is known, cut every MiB. SKIPPY_E_UNSUPPORTED: not now, or not ever, for this
+ * sequence (unknown layout and cells out of order, or more tokens than a full-size window; no free sequence id). */
 int sk_state_export_whole(sk_context *c, const sk_state_caps *caps, uint32_t seq, sk_blob *out, sk_err *e);
 
 /* One part of a payload, as read back. */
@@ -64,14 +65,15 @@ typedef struct sk_state_part {
 /* Fills the empty sequence dst with the first n_tokens positions from parts: KV parts ascending without gaps from 0 and
  * the last one reaching at least n_tokens (what lies beyond is cut off: attention-only state), then STATE with to ==
  * n_tokens when the context needs one; or one OPAQUE part with to == n_tokens. Every part is checked against the
- * learned layout before its import, and positions afterwards. scratch is empty before and after. Errors (dst is empty):
- * SKIPPY_E_CORRUPT (structure, missing or surplus parts), SKIPPY_E_FULL (no cells: evict, try again), SKIPPY_E_NOMEM,
- * SKIPPY_E_RUNTIME. */
+ * learned layout before the first import, and positions afterwards. scratch is empty before and after. Errors (dst is
+ * empty): SKIPPY_E_CORRUPT (structure, missing or surplus parts), SKIPPY_E_FULL (no cells: evict, try again),
+ * SKIPPY_E_NOMEM, SKIPPY_E_RUNTIME. SKIPPY_E_INVALID (dst or scratch is not an empty sequence): nothing was touched. */
 int sk_state_import(sk_context *c, const sk_state_caps *caps, uint32_t dst, uint32_t scratch,
                     const sk_state_part *parts, size_t n_parts, uint32_t n_tokens, sk_err *e);
 
-/* The same without the rules of production, for certification: `force` accepts a KV-only payload on a context that
- * needs STATE (which is then wrong, and certification shows it). */
+/* The same without the rules of production, for certification: accepts a KV-only payload on a hybrid context and puts a
+ * recurrent state of zeros at its end, so that it can be decoded (which is then wrong, and certification shows it). On
+ * a sliding-window context nothing can be continued without the window: SKIPPY_E_CORRUPT, as without force. */
 int sk_state_import_forced(sk_context *c, const sk_state_caps *caps, uint32_t dst, uint32_t scratch,
                            const sk_state_part *parts, size_t n_parts, uint32_t n_tokens, sk_err *e);
 

@@ -48,6 +48,7 @@ void sk_state_layout_digest(const sk_state_parse *p, skippy_key *out) {
         const sk_state_section *s = &p->section[i];
         hash_u32(&h, s->kind);
         hash_u32(&h, s->ext);
+        hash_u32(&h, s->transposed);
         hash_u32(&h, s->n_layer);
         hash_u32(&h, (uint32_t)s->n_runs);
         for (size_t k = 0; k < s->n_runs; k++) hash_run(&h, &p->runs[s->first_run + k]);

@@ -152,6 +152,7 @@ static bool read_kv(reader *r) {
         s->ext = r->as.ext;
         if (!read_kv_cells(r, s) || !read_u32(r, &v_trans) || !read_u32(r, &s->n_layer)) return false;
         if (v_trans > 1) return refuse(r, "the V order is neither plain nor transposed");
+        s->transposed = v_trans == 1;
         if (s->n_layer == 0 || s->n_layer > SK_STATE_MAX_RUNS) return refuse(r, "its layer count is out of range");
         for (uint32_t i = 0; i < s->n_layer; i++)
             if (!read_plain_run(r, 'K', s->n_cells)) return false;

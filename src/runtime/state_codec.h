@@ -6,8 +6,8 @@
  * their section is the last one, and all its entries have one form. A known layout is then held against every later
  * blob.
  *
- * Thread-safe: no state. Every count and length is checked before use; time is linear in the blob's length, memory in
- * the number of layers and cells that the blob really holds. */
+ * Thread-safe: no state. Every count and length is checked before use; time is linear in the blob's length (n log n for
+ * cells out of order), memory in the number of layers and cells that the blob really holds. */
 #ifndef SKIPPY_RUNTIME_STATE_CODEC_H
 #define SKIPPY_RUNTIME_STATE_CODEC_H
 
@@ -43,7 +43,8 @@ typedef struct sk_state_run {
 
 typedef struct sk_state_section {
     uint8_t kind;
-    bool ext; /* cells carry the 12-byte extension (M-RoPE) */
+    bool ext;        /* cells carry the 12-byte extension (M-RoPE) */
+    bool transposed; /* the V order as written, also where there is no V */
     uint32_t n_cells, n_layer /* as written */;
     size_t offset, bytes;            /* the whole section */
     size_t cells_offset, cell_bytes; /* metadata of the first cell, bytes of each */

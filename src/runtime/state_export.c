@@ -71,11 +71,13 @@ static int export_range(sk_context *c, uint32_t seq, uint32_t scratch, uint32_t 
 /* ---- canonical parts ---- */
 
 /* Window cells travel in the STATE part: what a range shows of them is only what is alive at this moment. */
-static void strip_window(uint8_t *data, size_t *len, const sk_state_parse *p) {
+static void strip_window(uint8_t **data, size_t *len, const sk_state_parse *p) {
     size_t at = p->section[1].offset;
-    sk_put_le32(data + at, 1);
-    sk_put_le32(data + at + 4, 0);
+    sk_put_le32(*data + at, 1);
+    sk_put_le32(*data + at + 4, 0);
     *len = at + 8;
+    uint8_t *smaller = realloc(*data, *len);
+    if (smaller) *data = smaller;
 }
 
 int sk_state_cut_window(sk_context *c, uint32_t seq, uint32_t scratch, uint32_t from, uint32_t to, uint8_t **data,
@@ -89,7 +91,7 @@ int sk_state_cut_window(sk_context *c, uint32_t seq, uint32_t scratch, uint32_t 
     rc = sk_state_parse_blob(b, n, &shape, p, e);
     if (rc == SKIPPY_OK) rc = sk_state_canonicalise(b, n, p, e);
     if (rc == SKIPPY_OK && shape.window && !sk_state_full_window(c)) {
-        strip_window(b, &n, p);
+        strip_window(&b, &n, p);
         sk_state_parse_free(p);
         rc = sk_state_parse_blob(b, n, &shape, p, e);
     }

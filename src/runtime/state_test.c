@@ -370,6 +370,22 @@ static void a_lost_recurrent_state_shows_when_it_is_forced(void **state) {
     fx_close(&f);
 }
 
+static void a_missing_window_cannot_be_forced(void **state) {
+    fx f;
+    OPEN(f, state);
+    fx_state s;
+    sk_err e = {0};
+    fx_feed(&f, 0, 100);
+    fx_export(&f, 0, &s);
+    int rc = sk_state_import_forced(f.c, &f.caps, 1, FX_SCRATCH, s.part, s.n - 1, 100, &e);
+    assert_int_equal(rc, SKIPPY_E_CORRUPT);
+    fx_assert_empty(&f, 1);
+    ok(fx_import(&f, 1, &s, 100, &e), &e);
+    fx_assert_same_state(&f, 0, &f, 1);
+    fx_state_free(&s);
+    fx_close(&f);
+}
+
 #define RUN(test, family_, ...)                                                                                        \
     {                                                                                                                  \
 #test " " family_ " " #__VA_ARGS__, test, NULL, NULL, &(variant) {                                             \
@@ -432,6 +448,7 @@ int main(void) {
         RUN(wrong_ranges_and_sequences_are_refused, "falcon-h1", 0),
         RUN(a_lost_recurrent_state_shows_when_it_is_forced, "falcon-h1", 0),
         RUN(a_lost_recurrent_state_shows_when_it_is_forced, "lfm2", 0),
+        RUN(a_missing_window_cannot_be_forced, "gemma3", 0),
     };
     return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }

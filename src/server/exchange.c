@@ -76,6 +76,8 @@ void sk_exchange_client_gone(sk_exchange *x) {
 }
 
 void sk_exchange_table_stop(sk_exchange_table *t) {
+    if (t->stopped) return; /* the engine may be gone */
+    t->stopped = true;
     for (sk_exchange *x = t->first, *next; x; x = next) {
         next = x->next;
         sk_exchange_client_gone(x);

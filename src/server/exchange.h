@@ -27,6 +27,7 @@ typedef struct sk_exchange_table {
     sk_mailbox box;
     sk_task_pool *pool;
     sk_exchange *first;
+    bool stopped;
 } sk_exchange_table;
 
 /* Answers a body without the engine: returns the HTTP status and fills out. Called on a worker. */
@@ -37,7 +38,7 @@ typedef int (*sk_answer_fn)(sk_api *api, const char *body, size_t len, sk_buf *o
 int sk_exchange_table_init(sk_exchange_table *t, sk_engine *engine, sk_api *api, unsigned n_workers, size_t max_waiting,
                            sk_err *e);
 /* Lets go of every client without a reply, cancels their work and waits for the workers. The engine still runs: it is
- * not used by this table after the call. */
+ * not used by this table after the call. A second call does nothing. */
 void sk_exchange_table_stop(sk_exchange_table *t);
 /* After the table and the engine have stopped: frees what is left. */
 void sk_exchange_table_close(sk_exchange_table *t);

@@ -1,9 +1,12 @@
 /* From the bytes of a body to engine jobs, on a worker thread: JSON, chat template, tokens, grammar and the submission
  * itself, which builds the sampler, take as long as the client wants them to. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/exchange_internal.h"
+
+enum { LARGE_BODY = 4 * 1024 * 1024 };
 
 /* ---- engine thread ---- */
 
@@ -59,6 +62,14 @@ static void submit_all(sk_exchange *x) {
     for (size_t i = 0; i < n && x->p.code == SKIPPY_OK && !atomic_load(&x->unwanted); i++) x->p.code = submit(x, i);
 }
 
+/* The C library keeps freed memory for the thread that had it; a body of some megabytes, read into a tree of small
+ * blocks, would leave a multiple of its size behind on each worker. */
+static void free_body(sk_buf *body) {
+    bool large = body->len > LARGE_BODY;
+    sk_buf_free(body);
+    if (large) malloc_trim(0);
+}
+
 void sk_exchange_prepare(sk_task *t) {
     sk_exchange *x = (sk_exchange *)t;
     sk_prepared *p = &x->p;
@@ -70,5 +81,5 @@ void sk_exchange_prepare(sk_task *t) {
         p->status = sk_api_parse(x->table->api, p->kind, body, p->body.len, &x->call, &p->refusal);
         if (p->status == 0 && !atomic_load(&x->unwanted)) submit_all(x);
     }
-    sk_buf_free(&p->body);
+    free_body(&p->body);
 }

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static fake_job jobs[MAX_JOBS];
 static size_t n_jobs;
-static bool automatic, drained;
+static bool automatic, drained, stopped;
 static int refuse_code;
 static unsigned accept_first;
 static char refuse_text[128];
@@ -31,7 +32,7 @@ const double sk_hist_bounds[SK_HIST_BUCKETS] = {0.1, 0.25, 0.5, 1,   2.5,  5,   
 void fake_engine_reset(void) {
     pthread_mutex_lock(&lock);
     n_jobs = 0;
-    automatic = drained = false;
+    automatic = drained = stopped = false;
     refuse_code = 0;
     accept_first = 0;
     memset(&fake_engine_stats, 0, sizeof fake_engine_stats);
@@ -99,6 +100,19 @@ bool fake_engine_is_drained(void) {
     return is;
 }
 
+void fake_engine_stop(void) {
+    pthread_mutex_lock(&lock);
+    stopped = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Under the lock. */
+static void must_run(const char *who) {
+    if (!stopped) return;
+    fprintf(stderr, "%s: the engine is stopped already\n", who);
+    abort();
+}
+
 static fake_job get(size_t job) {
     pthread_mutex_lock(&lock);
     fake_job j = jobs[job];
@@ -147,6 +161,7 @@ void fake_engine_error(size_t job, int code, const char *text) {
 int sk_engine_submit(sk_engine *en, const sk_gen_request *r, uint64_t *job, sk_err *e) {
     (void)en;
     pthread_mutex_lock(&lock);
+    must_run("sk_engine_submit");
     int code = drained ? SKIPPY_E_BUSY : refuse_code;
     if (code == SKIPPY_OK || (!drained && accept_first > 0)) {
         if (accept_first > 0) accept_first--;
@@ -172,6 +187,7 @@ int sk_engine_submit(sk_engine *en, const sk_gen_request *r, uint64_t *job, sk_e
 void sk_engine_cancel(sk_engine *en, uint64_t job) {
     (void)en;
     pthread_mutex_lock(&lock);
+    must_run("sk_engine_cancel");
     if (job > 0 && job <= n_jobs) jobs[job - 1].cancelled = true;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
@@ -180,6 +196,7 @@ void sk_engine_cancel(sk_engine *en, uint64_t job) {
 void sk_engine_drain(sk_engine *en) {
     (void)en;
     pthread_mutex_lock(&lock);
+    must_run("sk_engine_drain");
     drained = true;
     pthread_mutex_unlock(&lock);
 }

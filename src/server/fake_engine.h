@@ -18,6 +18,9 @@ bool fake_engine_wait_jobs(size_t n);
 bool fake_engine_wait_cancel(size_t job);
 size_t fake_engine_jobs(void);
 bool fake_engine_is_drained(void);
+/* The engine is gone, as after sk_engine_stop: whoever uses it from now on until the reset ends the test program.
+ * Events can still be sent: a real engine sends the last ones while it stops. */
+void fake_engine_stop(void);
 /* Tenant of a job, "" when none. */
 const char *fake_engine_tenant(size_t job);
 /* Events, sent on the calling thread. Each job must get exactly one done or error. */

@@ -46,6 +46,7 @@ void fixture_start(server_fixture *f, const sk_server_params *p, const char *key
 
 void fixture_join(server_fixture *f) {
     pthread_join(f->thread, NULL);
+    fake_engine_stop();
 }
 
 void fixture_stop(server_fixture *f) {

@@ -17,7 +17,7 @@ typedef struct server_fixture {
 void fixture_params(sk_server_params *p);
 /* Resets the fake engine, then starts the server with p (listen_fd, ids and auth are filled in). keys may be NULL. */
 void fixture_start(server_fixture *f, const sk_server_params *p, const char *keys);
-/* Waits for the loop to end (after sk_server_stop), without destroying the server. */
+/* Waits for the loop to end (after sk_server_stop), without destroying the server. The fake engine is gone then. */
 void fixture_join(server_fixture *f);
 /* Stops at once, joins, destroys. All fake jobs must have had their last event. */
 void fixture_stop(server_fixture *f);

@@ -115,7 +115,7 @@ static void decide_recurrent(const sk_family_facts *f, sk_family_policy *out) {
 }
 
 static void decide_attention(const sk_family_facts *f, const sk_family_entry *row, sk_family_policy *out) {
-    if (row->record.mode == SK_CACHE_KV_RECURRENT)
+    if (row && row->record.mode == SK_CACHE_KV_RECURRENT)
         decide(out, SK_CACHE_DISABLED, "The architecture is recurrent, but the loaded model says it is not.");
     else if (f->n_tensors == 0)
         decide(out, SK_CACHE_DISABLED,
@@ -139,12 +139,12 @@ void sk_family_decide(const sk_family_facts *f, sk_family_policy *out) {
     const sk_family_entry *row = sk_registry_arch(sk_registry_get(), arch);
     snprintf(out->family, sizeof out->family, "%s", row ? row->record.family : arch);
     if (refuse_by_kind(f, out)) return;
-    if (!row) {
+    if (!row && !f->certified) {
         decide(out, SK_CACHE_DISABLED, "The architecture '%.60s' is unknown, so nothing is known about its state.",
                arch);
         return;
     }
-    if (refuse_by_trait(f, row->trait, out)) return;
+    if (row && refuse_by_trait(f, row->trait, out)) return;
     if (f->is_hybrid || f->is_recurrent)
         decide_recurrent(f, out);
     else

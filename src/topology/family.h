@@ -15,6 +15,7 @@ typedef struct sk_family_facts {
     int32_t n_swa;           /* sliding window in tokens, 0 = none */
     bool swa_full;           /* the sliding-window cache keeps every cell */
     size_t n_tensors;        /* tensor names scanned; 0 = the file's tensor list could not be read */
+    bool certified;          /* this very file passed certification: an unknown architecture is judged by its memory */
     size_t stateful_tensors; /* names that contain .ssm, ssm_, time_mix, recurrent or rwkv: asked second */
 } sk_family_facts;
 

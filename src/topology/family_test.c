@@ -233,8 +233,26 @@ static void every_row_of_the_registry_is_decided_as_listed(void **state) {
     assert_null(sk_family_at(SIZE_MAX));
 }
 
+static void certified_file_of_an_unknown_architecture_is_judged_by_its_memory(void **state) {
+    (void)state;
+    sk_family_facts f = {.arch = "never-heard-of", .has_decoder = true, .n_tensors = 10};
+    sk_family_policy p;
+    sk_family_decide(&f, &p);
+    assert_int_equal(p.mode, SK_CACHE_DISABLED);
+    f.certified = true;
+    sk_family_decide(&f, &p);
+    assert_int_equal(p.mode, SK_CACHE_RESIDENT_KV);
+    f.is_hybrid = true;
+    sk_family_decide(&f, &p);
+    assert_int_equal(p.mode, SK_CACHE_KV_RECURRENT);
+    f.is_diffusion = true; /* what cannot be right stays off whatever a receipt says */
+    sk_family_decide(&f, &p);
+    assert_int_equal(p.mode, SK_CACHE_DISABLED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(certified_file_of_an_unknown_architecture_is_judged_by_its_memory),
         cmocka_unit_test(attention_only_models_reuse_any_shorter_length),
         cmocka_unit_test(hybrid_and_recurrent_models_keep_both_parts_at_exact_boundaries),
         cmocka_unit_test(lfm2_is_caught_by_the_model_though_its_tensor_names_say_nothing),
