@@ -63,6 +63,8 @@ int sk_disk_fail(const skippy_disk_store *s, sk_err *e, const char *verb, const 
 int sk_disk_write_failed(skippy_disk_store *s, sk_err *e, const char *verb, const char *file, int err);
 /* Words for the caller of the public interface; nothing after SKIPPY_OK. detail may be NULL. */
 void sk_disk_detail_set(skippy_disk_detail *detail, int status, const sk_err *e);
+/* SKIPPY_E_UNSUPPORTED and why. */
+int sk_disk_readonly(const skippy_disk_store *s, skippy_disk_detail *detail);
 /* A call that changes files. The end reports the entries that left, after both locks are free. */
 void sk_writer_begin(skippy_disk_store *s);
 void sk_writer_end(skippy_disk_store *s);

@@ -211,7 +211,7 @@ int skippy_disk_put(skippy_disk_store *s, const skippy_manifest *m, skippy_block
                     skippy_disk_detail *detail) {
     sk_err err = {0};
     if (!s || !m || !source || !id) return SKIPPY_E_INVALID;
-    if (s->readonly) return SKIPPY_E_UNSUPPORTED;
+    if (s->readonly) return sk_disk_readonly(s, detail);
     sk_writer_begin(s);
     int status = put_locked(s, m, source, ud, id, &err);
     count_refusal(s, status);

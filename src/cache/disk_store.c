@@ -26,6 +26,13 @@ void sk_disk_detail_set(skippy_disk_detail *detail, int status, const sk_err *e)
     detail->text[len] = '\0';
 }
 
+int sk_disk_readonly(const skippy_disk_store *s, skippy_disk_detail *detail) {
+    sk_err e = {0};
+    sk_disk_detail_set(detail, sk_err_set(&e, SKIPPY_E_UNSUPPORTED, "%s/%s is open for reading only", s->dir, s->name),
+                       &e);
+    return SKIPPY_E_UNSUPPORTED;
+}
+
 /* ---- entries that leave ---- */
 
 bool sk_disk_reserve_pending(skippy_disk_store *s) {
@@ -332,7 +339,7 @@ void sk_writer_end(skippy_disk_store *s) {
 
 int skippy_disk_drop(skippy_disk_store *s, uint64_t id, enum skippy_drop_reason reason) {
     if (!s || (unsigned)reason >= SKIPPY_DROP_REASONS) return SKIPPY_E_INVALID;
-    if (s->readonly) return SKIPPY_E_UNSUPPORTED;
+    if (s->readonly) return sk_disk_readonly(s, NULL);
     sk_disk_entry *mine = NULL;
     int status = SKIPPY_OK;
     sk_writer_begin(s);
@@ -385,7 +392,7 @@ int skippy_disk_erase(skippy_disk_store *s, const skippy_erase_filter *f, size_t
                       skippy_disk_detail *detail) {
     sk_err e = {0};
     if (!s || !f || !n_erased) return SKIPPY_E_INVALID;
-    if (s->readonly) return SKIPPY_E_UNSUPPORTED;
+    if (s->readonly) return sk_disk_readonly(s, detail);
     sk_writer_begin(s);
     *n_erased = erase_matching(s, f);
     int status = erase_files(s, &e);
@@ -449,7 +456,7 @@ int skippy_disk_compact(skippy_disk_store *s, bool *more, skippy_disk_detail *de
     sk_err e = {0};
     if (!s || !more) return SKIPPY_E_INVALID;
     *more = false;
-    if (s->readonly) return SKIPPY_E_UNSUPPORTED;
+    if (s->readonly) return sk_disk_readonly(s, detail);
     sk_writer_begin(s);
     int status = do_chore(s, next_chore(s), &e);
     if (status == SKIPPY_OK) *more = next_chore(s) != CHORE_NONE;
