@@ -72,15 +72,17 @@ static void headers_have_the_documented_bytes(void **state) {
     (void)state;
     sk_file_header_encode(header, SK_FILE_JOURNAL, 5);
     assert_hex(header, sizeof header,
-               "534b495050594a0a0100000040000000050000000000000000000000000000000000000000000000000000000000000"
-               "0" GOLDEN_JOURNAL_CHECK);
+               "534b495050594a0a010000004000000005000000000000000000000000000000"
+               "0000000000000000000000000000000044080d32b25ae2ddf48d21ddf3fa9d55");
     sk_file_header_encode(header, SK_FILE_SEGMENT, 0x1122334455667788);
     assert_hex(header, sizeof header,
-               "534b49505059530a0100000040000000887766554433221100000000000000000000000000000000000000000000000"
-               "0" GOLDEN_SEGMENT_CHECK);
+               "534b49505059530a010000004000000088776655443322110000000000000000"
+               "000000000000000000000000000000008a5b28046b02f7e906b4e2be3b9a3111");
     assert_int_equal(skippy_block_digest("skippy", 6, &ref), SKIPPY_OK);
     sk_block_header_encode(block, &ref);
-    assert_hex(block, sizeof block, "534b420a06000000" GOLDEN_BLOCK);
+    assert_hex(block, sizeof block,
+               "534b420a060000004d9493dba8bef304e6cc1792a1d07ea37342687db5a9e7dd"
+               "579c71639f52b8d96c9b9a410b4b60e0");
 }
 
 static void every_flipped_bit_of_a_header_is_noticed(void **state) {
@@ -260,7 +262,7 @@ static void write_golden(const char *dir) {
 }
 
 static void copy_folder(const char *from, const char *to) {
-    char path[700];
+    char path[1024];
     assert_int_equal(mkdir(to, 0700), 0);
     DIR *d = opendir(from);
     assert_non_null(d);

@@ -10,10 +10,14 @@
 
 #include "cli/certify_options.h"
 
+enum { MAX_ARGS = 24 };
+
 static int parse(sk_certify_cli *o, sk_err *e, const char *const *args) {
-    char words[16][64], *argv[16] = {words[0]};
+    static char words[MAX_ARGS][64]; /* outlives the call: options point into it */
+    char *argv[MAX_ARGS] = {words[0]};
     int argc = 1;
     for (; args[argc - 1]; argc++) {
+        assert_true(argc < MAX_ARGS);
         snprintf(words[argc], sizeof words[argc], "%s", args[argc - 1]);
         argv[argc] = words[argc];
     }
@@ -54,6 +58,8 @@ static void every_flag_lands_where_it_belongs(void **state) {
     assert_int_equal(o.run.prefix[1], 1000);
     assert_int_equal(o.run.flash_attn, 0);
     assert_int_equal(o.run.repeats, 5);
+    assert_string_equal(o.run.type_k, "q8_0");
+    assert_string_equal(o.run.type_v, "q4_0");
     assert_int_equal(o.run.n_threads, 2);
     assert_true(o.json);
     assert_int_equal(PARSE(&o, &e, "--all-synthetic", "--window", "full", "--receipts=r", "--no-receipt", "-fa",

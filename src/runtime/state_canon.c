@@ -141,16 +141,40 @@ int sk_state_canonicalise(uint8_t *blob, size_t len, const sk_state_parse *p, sk
 
 /* ---- cuts ---- */
 
+/* Offsets that were chosen so far. */
+typedef struct cutting {
+    size_t *cuts;
+    size_t cap, n, last, len;
+} cutting;
+
+/* Cuts at this offset unless the span before it, or what is left after it, is too short to be a block. */
+static void cut_at(cutting *c, size_t offset) {
+    bool end = offset == c->len;
+    if (offset <= c->last || (!end && (offset - c->last < SK_STATE_MIN_SPAN || c->len - offset < SK_STATE_MIN_SPAN)))
+        return;
+    if (c->n < c->cap) c->cuts[c->n] = offset;
+    c->n++;
+    c->last = offset;
+}
+
+/* Rows between two cuts inside a run: SK_STATE_CUT_ROWS, or a power of two times as many where rows are short. 0 = the
+ * run is not cut: it is no table of rows, or all of it is little. */
+static size_t rows_between(const sk_state_run *r) {
+    bool rows = (r->what == 'K' || r->what == 'V') && !r->transposed && r->row_bytes > 0;
+    if (!rows) return 0;
+    size_t step = SK_STATE_CUT_ROWS;
+    while (step * r->row_bytes < 2 * SK_STATE_MIN_SPAN) step *= 2;
+    return step * r->row_bytes < r->bytes ? step : 0;
+}
+
 size_t sk_state_cuts(const sk_state_parse *p, size_t len, size_t *cuts, size_t cap) {
-    size_t n = 0, last = 0;
-    for (size_t i = 0; i <= p->n_runs; i++) {
-        /* the end of what lies before run i: of its section's frame, or of the run before it */
-        size_t end = i < p->n_runs ? p->runs[i].offset - SK_STATE_RUN_HEADER_BYTES : len;
-        if (i < p->n_runs && (end - last < SK_STATE_MIN_SPAN || len - end < SK_STATE_MIN_SPAN)) continue;
-        if (end == last) continue;
-        if (n < cap) cuts[n] = end;
-        n++;
-        last = end;
+    cutting c = {.cuts = cuts, .cap = cap, .len = len};
+    for (size_t i = 0; i < p->n_runs; i++) {
+        const sk_state_run *r = &p->runs[i];
+        cut_at(&c, r->offset - SK_STATE_RUN_HEADER_BYTES); /* the end of the frame, or of the run before */
+        size_t step = rows_between(r) * (size_t)r->row_bytes;
+        for (size_t at = step; step && at < r->bytes; at += step) cut_at(&c, r->offset + at);
     }
-    return n;
+    cut_at(&c, len);
+    return c.n;
 }
