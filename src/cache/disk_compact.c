@@ -1,6 +1,6 @@
-/* Compaction: live blocks of a segment are appended to the active one, the journal says where they are now, then the old
- * file goes. A crash before the journal record leaves the old places valid and the copies as a tail that the next open
- * cuts off; a crash after it leaves a segment that nothing refers to, which the next open removes. */
+/* Compaction: live blocks of a segment are appended to the active one, the journal says where they are now, then the
+ * old file goes. A crash before the journal record leaves the old places valid and the copies as a tail that the next
+ * open cuts off; a crash after it leaves a segment that nothing refers to, which the next open removes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,10 @@
 /* Ends the writing process at random system calls and looks at what the next open finds.
  *
- * Each cycle forks a child that opens the store and puts, drops, erases and compacts at random until it is killed in the
- * middle of a system call that was drawn before (a write may be cut short first). The child notes in shared memory what
- * it began and what returned. Two kinds of death:
- *   kill       SIGKILL: what was written is there, whether synced or not.
- *   power cut  what was not synced is lost at random, before SIGKILL: tails of files are cut or become zeros, published
- *              names vanish and removed files come back unless the folder was synced since. */
+ * Each cycle forks a child that opens the store and puts, drops, erases and compacts at random until it is killed in
+ * the middle of a system call that was drawn before (a write may be cut short first). The child notes in shared memory
+ * what it began and what returned. Two kinds of death: kill       SIGKILL: what was written is there, whether synced or
+ * not. power cut  what was not synced is lost at random, before SIGKILL: tails of files are cut or become zeros,
+ * published names vanish and removed files come back unless the folder was synced since. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -417,12 +416,7 @@ static void remove_graves(const scratch *t) {
 /* Returns whether the child came to its end. */
 static bool cycle(parent *p, uint64_t seed, size_t last_call) {
     int how;
-    job j = {.t = &p->t,
-             .seed = seed,
-             .max_bytes = p->max_bytes,
-             .last_call = last_call,
-             .death = p->death,
-             .r = p->r};
+    job j = {.t = &p->t, .seed = seed, .max_bytes = p->max_bytes, .last_call = last_call, .death = p->death, .r = p->r};
     memset(p->r, 0, sizeof *p->r);
     pid_t pid = fork();
     assert_true(pid >= 0);

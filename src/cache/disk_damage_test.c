@@ -32,7 +32,8 @@ static skippy_disk_store *open_store(const scratch *t) {
 static void fill(const scratch *t) {
     skippy_disk_store *s = open_store(t);
     uint64_t id;
-    for (unsigned chat = 0; chat < CHATS; chat++) assert_int_equal(test_put_chat(s, chat, TURNS, BLOCK, &id), SKIPPY_OK);
+    for (unsigned chat = 0; chat < CHATS; chat++)
+        assert_int_equal(test_put_chat(s, chat, TURNS, BLOCK, &id), SKIPPY_OK);
     skippy_disk_close(s);
 }
 
@@ -361,8 +362,10 @@ static void the_newest_journal_with_a_good_header_counts(void **state) {
 static void leftovers_are_removed_and_foreign_files_are_not(void **state) {
     scratch *t = *state;
     size_t others;
-    static const char *foreign[] = {"README", "segment-1.sks", "journal-x.skj", "segment-0000000001.sks.bak", "lock.old"};
-    static const char *leftover[] = {"segment-0000000900.sks", "journal-0000000900.skj.tmp", "segment-0000000901.sks.tmp"};
+    static const char *foreign[] = {"README", "segment-1.sks", "journal-x.skj", "segment-0000000001.sks.bak",
+                                    "lock.old"};
+    static const char *leftover[] = {"segment-0000000900.sks", "journal-0000000900.skj.tmp",
+                                     "segment-0000000901.sks.tmp"};
     fill(t);
     for (size_t i = 0; i < 5; i++) file_write(scratch_file(t, foreign[i]), "mine", 4);
     for (size_t i = 0; i < 3; i++) file_write(scratch_file(t, leftover[i]), "left", 4);
@@ -370,8 +373,7 @@ static void leftovers_are_removed_and_foreign_files_are_not(void **state) {
     skippy_disk_store *s = open_store(t);
     assert_int_equal(found.n, CHATS);
     uint64_t id;
-    for (unsigned chat = 20; chat < 30; chat++)
-        assert_int_equal(test_put_chat(s, chat, TURNS, BLOCK, &id), SKIPPY_OK);
+    for (unsigned chat = 20; chat < 30; chat++) assert_int_equal(test_put_chat(s, chat, TURNS, BLOCK, &id), SKIPPY_OK);
     for (size_t i = 0; i < 5; i++) assert_int_equal(access(scratch_file(t, foreign[i]), F_OK), 0);
     for (size_t i = 0; i < 3; i++) assert_int_not_equal(access(scratch_file(t, leftover[i]), F_OK), 0);
     assert_int_equal(access(scratch_file(t, "segment-0000000951.sks"), F_OK), 0);

@@ -138,8 +138,8 @@ static uint64_t own_bytes(skippy_disk_store *s, uint64_t *can_reclaim) {
 
 static int refuse(const skippy_disk_store *s, uint64_t need, sk_err *err) {
     return sk_err_set(err, SKIPPY_E_FULL,
-                      "%s/%s: %llu bytes do not fit: what is there is in use, or belongs to other stores in use", s->dir,
-                      s->name, (unsigned long long)need);
+                      "%s/%s: %llu bytes do not fit: what is there is in use, or belongs to other stores in use",
+                      s->dir, s->name, (unsigned long long)need);
 }
 
 /* A request for room that is being fulfilled. */

@@ -50,8 +50,8 @@ static int try_put(skippy_disk_store *s, unsigned chat, unsigned turns, skippy_d
     return status;
 }
 
-/* Every system call of a put fails once, each in its turn, with each errno value: the put is refused, the entries before
- * it are served, the same put succeeds after the pause, and the next open finds both. */
+/* Every system call of a put fails once, each in its turn, with each errno value: the put is refused, the entries
+ * before it are served, the same put succeeds after the pause, and the next open finds both. */
 static void sweep_put(const scratch *t, enum sk_io_op op, int errnum) {
     for (int skip = 0;; skip++) {
         scratch own;
@@ -172,8 +172,7 @@ static void a_read_error_is_reported_and_costs_nothing_else(void **state) {
 /* Every system call of an erase fails once: the entries are gone at once, the erase says that the files may not be
  * clean, and the next one cleans them. */
 static void an_erase_that_fails_is_completed_by_the_next(void **state) {
-    static const enum sk_io_op ops[] = {SK_IO_OPEN,   SK_IO_WRITE, SK_IO_SYNC,
-                                        SK_IO_RENAME, SK_IO_UNLINK, SK_IO_LIST};
+    static const enum sk_io_op ops[] = {SK_IO_OPEN, SK_IO_WRITE, SK_IO_SYNC, SK_IO_RENAME, SK_IO_UNLINK, SK_IO_LIST};
     (void)state;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         bool failed = true;

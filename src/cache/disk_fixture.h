@@ -71,9 +71,9 @@ void test_entry_which(const skippy_manifest *m, unsigned *chat, unsigned *turns)
 /* ---- faults ---- */
 
 typedef struct faults {
-    int error[SK_IO_OPS];  /* errno value that calls of this kind fail with; 0 = none */
-    int skip[SK_IO_OPS];   /* so many calls of this kind go through first */
-    int times[SK_IO_OPS];  /* 0 = for ever, else so many fail */
+    int error[SK_IO_OPS]; /* errno value that calls of this kind fail with; 0 = none */
+    int skip[SK_IO_OPS];  /* so many calls of this kind go through first */
+    int times[SK_IO_OPS]; /* 0 = for ever, else so many fail */
     size_t calls[SK_IO_OPS];
     uint64_t wall_ms, mono_ns; /* the clocks, when use_clocks */
     bool use_clocks;

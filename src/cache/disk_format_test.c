@@ -236,9 +236,7 @@ static void unknown_record_types_end_the_scan(void **state) {
 /* ---- the store of version 1 ---- */
 
 /* What the golden store holds: every record type, several segments, dead bytes, a namespace with and without names. */
-static const struct {
-    unsigned chat, turns;
-} golden[] = {{1, 3}, {1, 5}, {2, 2}, {4, 6}};
+static const struct { unsigned chat, turns; } golden[] = {{1, 3}, {1, 5}, {2, 2}, {4, 6}};
 enum { N_GOLDEN = sizeof golden / sizeof *golden, DROPPED_CHAT = 3 };
 
 static void write_golden(const char *dir) {

@@ -1,6 +1,6 @@
-/* Searches for journal records that break the tables. Input: records of one type byte, a length of two bytes and so many
- * bytes of payload, without checks: a fuzzer could not get past those. Whatever is accepted must be written and read
- * again to the same tables, and sums must agree with what they sum up. */
+/* Searches for journal records that break the tables. Input: records of one type byte, a length of two bytes and so
+ * many bytes of payload, without checks: a fuzzer could not get past those. Whatever is accepted must be written and
+ * read again to the same tables, and sums must agree with what they sum up. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

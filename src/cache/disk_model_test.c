@@ -63,12 +63,8 @@ static void dropped(void *ud, uint64_t id, enum skippy_drop_reason reason) {
 }
 
 static void open_model(model *m) {
-    skippy_disk_params p = {.dir = m->t.dir,
-                            .name = "s",
-                            .max_bytes = m->max_bytes,
-                            .segment_bytes = SEGMENT,
-                            .on_drop = dropped,
-                            .ud = m};
+    skippy_disk_params p = {
+        .dir = m->t.dir, .name = "s", .max_bytes = m->max_bytes, .segment_bytes = SEGMENT, .on_drop = dropped, .ud = m};
     sk_io io = faults_io(&m->f);
     skippy_disk_detail detail = {{0}};
     found.n = 0;
@@ -147,7 +143,8 @@ static void do_erase(model *m) {
     test_entry_make(&e, (unsigned)random_below(&m->rnd, CHATS), 2, BLOCK);
     skippy_erase_filter f = {.tokens = e.tokens, .n_tokens = e.m.n_tokens};
     release_all(m);
-    for (size_t i = 0; i < m->n; i++) expected += m->live[i].chat == (unsigned)e.tokens[0] / 1000 && m->live[i].turns > 1;
+    for (size_t i = 0; i < m->n; i++)
+        expected += m->live[i].chat == (unsigned)e.tokens[0] / 1000 && m->live[i].turns > 1;
     int status = skippy_disk_erase(m->s, &f, &n_erased, &detail);
     assert_true(status == SKIPPY_OK || (m->with_faults && status == SKIPPY_E_IO));
     assert_int_equal(n_erased, expected);
@@ -169,7 +166,8 @@ static void do_reopen(model *m) {
     release_all(m);
     skippy_disk_close(m->s);
     open_model(m);
-    /* Nothing is invented; what is missing can only have been evicted by the open, which reports what it found after. */
+    /* Nothing is invented; what is missing can only have been evicted by the open, which reports what it found after.
+     */
     for (size_t i = 0; i < found.n; i++) {
         const item *it = by_id(m, found.id[i]);
         assert_non_null(it);

@@ -395,8 +395,8 @@ static int by_use(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* From now on the order of use is counted, not timed: a clock that jumps changes nothing. Times in the future (it jumped
- * while the store was closed) count as now. */
+/* From now on the order of use is counted, not timed: a clock that jumps changes nothing. Times in the future (it
+ * jumped while the store was closed) count as now. */
 static int number_uses(skippy_disk_store *s) {
     size_t n = 0;
     uint64_t now = sk_io_wall_ms(&s->io);

@@ -128,8 +128,8 @@ static int remove_file(void *ud, const char *name) {
     return err == ENOENT ? 0 : err;
 }
 
-/* Under the store's lock, the lock file last: an owner that comes meanwhile is refused, one that comes later begins with
- * an empty folder. */
+/* Under the store's lock, the lock file last: an owner that comes meanwhile is refused, one that comes later begins
+ * with an empty folder. */
 int sk_sibling_remove(const sk_io *io, int root, const char *name) {
     removal r = {.io = io};
     int lock = -1, result = 0;

@@ -70,7 +70,8 @@ static bool turn_on_disk(const scratch *t, unsigned chat, unsigned turn) {
     const void *data;
     uint8_t tokens[TEST_TOKENS * 4];
     test_entry_make(&e, chat, turn, BLOCK);
-    for (size_t i = 0; i < TEST_TOKENS; i++) sk_put_u32(tokens + 4 * i, (uint32_t)e.tokens[(turn - 1) * TEST_TOKENS + i]);
+    for (size_t i = 0; i < TEST_TOKENS; i++)
+        sk_put_u32(tokens + 4 * i, (uint32_t)e.tokens[(turn - 1) * TEST_TOKENS + i]);
     bool hit = on_disk(t, tokens, sizeof tokens);
     for (size_t i = 1; i < TEST_BLOCKS; i++) {
         const skippy_block_ref *ref = &e.refs[(turn - 1) * TEST_BLOCKS + i];

@@ -23,7 +23,7 @@ typedef struct shared {
     _Atomic uint64_t ids[SLOTS]; /* of entries that were stored lately: id << 16 | chat << 8 | turns */
     atomic_bool stop;
     atomic_size_t good, gone, wrong;
-    atomic_bool blocked;   /* the writer waits in a sync */
+    atomic_bool blocked;     /* the writer waits in a sync */
     atomic_size_t meanwhile; /* reads that ended while it did */
 } shared;
 

@@ -120,28 +120,28 @@ static void deep_beginnings_are_refused(void **state) {
     sk_buf_free(&b);
 }
 
+/* "root ::= ", then head, n times '(', middle, n times close (0: none), tail. */
+static const char *parenthesised(sk_buf *b, const char *head, int n, const char *middle, char close, const char *tail) {
+    sk_buf_clear(b);
+    sk_buf_printf(b, "root ::= %s", head);
+    for (int i = 0; i < n; i++) sk_buf_str(b, "(");
+    sk_buf_str(b, middle);
+    for (int i = 0; i < n && close; i++) sk_buf_add(b, &close, 1);
+    sk_buf_str(b, tail);
+    return b->data;
+}
+
 static void parentheses_are_bounded(void **state) {
     (void)state;
-    char text[1200] = "root ::= ";
-    size_t at = strlen(text);
-    memset(text + at, '(', 256);
-    strcpy(text + at + 256, "\"a\"");
-    memset(text + at + 259, ')', 256);
-    accept(text);
-    memset(text + at, '(', 257);
-    strcpy(text + at + 257, "\"a\"");
-    refuse(text, "nested more than 256 levels deep");
+    sk_buf b = {0};
+    accept(parenthesised(&b, "", 256, "\"a\"", ')', ""));
+    refuse(parenthesised(&b, "", 257, "\"a\"", ')', ""), "nested more than 256 levels deep");
     /* In literals, classes, tokens and comments they are only characters. */
-    memset(text + at, '(', 600);
-    memcpy(text + at, "\"", 1);
-    strcpy(text + at + 600, "\"");
-    accept(text);
-    memcpy(text + at, "[", 1);
-    strcpy(text + at + 600, "]");
-    accept(text);
-    memcpy(text + at, "\"\"#", 3);
-    strcpy(text + at + 600, "\n");
-    accept(text);
+    accept(parenthesised(&b, "\"", 600, "", 0, "\""));
+    accept(parenthesised(&b, "[", 600, "", 0, "]"));
+    accept(parenthesised(&b, "<", 600, "", 0, ">"));
+    accept(parenthesised(&b, "\"\" #", 600, "", 0, "\n"));
+    sk_buf_free(&b);
 }
 
 static void repetitions_that_fill_the_memory_are_refused(void **state) {

@@ -294,11 +294,12 @@ static void end_one(sk_exchange *x) {
         fail_call(x, SKIPPY_E_BUSY, SHUTTING_DOWN);
         return;
     }
+    sk_conn *c = x->conn;
     sk_buf out = {0};
     for (size_t i = 0; i < x->n_jobs; i++)
         if (x->jobs[i].live) sk_api_call_fail(x->call, i, SKIPPY_E_BUSY, SHUTTING_DOWN, &out);
     cancel_work(x);
-    sk_conn_stream_write(x->conn, out.data, out.len);
+    sk_conn_stream_write(c, out.data, out.len);
     if (x->conn) end_stream(x);
     sk_buf_free(&out);
 }
