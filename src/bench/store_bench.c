@@ -2,8 +2,8 @@
 #include "bench/store_report.h"
 
 static int savings(sk_store_lab *lab, sk_store_report *out, sk_err *e) {
-    int (*const scenarios[SK_STORE_SCENARIOS])(sk_store_lab *, sk_store_savings *,
-                                               sk_err *) = {sk_store_chat, sk_store_agents};
+    int (*const scenarios[SK_STORE_SCENARIOS])(sk_store_lab *, sk_store_savings *, sk_err *) = {sk_store_chat,
+                                                                                                sk_store_agents};
     for (size_t i = 0; i < SK_STORE_SCENARIOS; i++) {
         int rc = scenarios[i](lab, &out->savings[i], e);
         if (rc) return rc;

@@ -42,7 +42,7 @@ static int put(trial *t, enum sk_store_way way, const sk_parcel *parcel, const i
     sk_store_use *use = &t->out->way[way];
     sk_store_pack pack;
     uint64_t id;
-    int rc = sk_store_pack(parcel, &name, &pack, e);
+    int rc = sk_store_pack_make(parcel, &name, &pack, e);
     if (rc) return rc;
     rc = skippy_ram_put(t->store[way], &pack.m, sk_store_pack_source, &pack, &id);
     if (rc) sk_err_set(e, rc, "the RAM store refused an export: %s", skippy_strerror(rc));
@@ -53,9 +53,10 @@ static int put(trial *t, enum sk_store_way way, const sk_parcel *parcel, const i
     sk_store_pack_free(&pack);
     skippy_ram_get_stats(t->store[way], &use->stats);
     if (rc == SKIPPY_OK && use->stats.dropped[SKIPPY_DROP_EVICTED])
-        rc = sk_err_set(e, SKIPPY_E_NOMEM,
-                        "the exports do not fit into %llu MiB, a share of the free memory: choose fewer or shorter ones",
-                        (unsigned long long)(use->stats.max_bytes >> 20));
+        rc =
+            sk_err_set(e, SKIPPY_E_NOMEM,
+                       "the exports do not fit into %llu MiB, a share of the free memory: choose fewer or shorter ones",
+                       (unsigned long long)(use->stats.max_bytes >> 20));
     return rc;
 }
 

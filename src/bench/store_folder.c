@@ -91,8 +91,8 @@ static int cool_one(const char *path, const struct stat *st, int type, struct FT
 int sk_store_folder_cool(const sk_store_folder *f, bool *cold, sk_err *e) {
     memset(&seen, 0, sizeof seen);
     if (nftw(f->path, cool_one, OPEN_FILES, FTW_PHYS) != 0)
-        return sk_err_set(e, SKIPPY_E_IO, "the files in '%.300s' could not be taken out of the page cache: %s",
-                          f->path, strerror(seen.error ? seen.error : errno));
+        return sk_err_set(e, SKIPPY_E_IO, "the files in '%.300s' could not be taken out of the page cache: %s", f->path,
+                          strerror(seen.error ? seen.error : errno));
     *cold = seen.resident * 100 < seen.pages;
     return SKIPPY_OK;
 }

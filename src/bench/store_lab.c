@@ -89,7 +89,8 @@ int sk_store_lab_open(const sk_store_options *o, sk_store_lab *out, sk_err *e) {
     if (rc == SKIPPY_OK) {
         out->tokens = calloc(out->n_tokens, sizeof *out->tokens);
         out->row = calloc(out->rig.n_vocab, sizeof *out->row);
-        if (!out->tokens || !out->row) rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu tokens", out->n_tokens);
+        if (!out->tokens || !out->row)
+            rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu tokens", out->n_tokens);
     }
     if (rc == SKIPPY_OK) rc = sk_prompt_tokens(out->model, NULL, out->tokens, out->n_tokens, e);
     if (rc) sk_store_lab_close(out);

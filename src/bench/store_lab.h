@@ -44,7 +44,8 @@ typedef struct sk_store_lab {
 
 /* 20 turns of 60 tokens; 16 agents with 2,000 shared and 50 own tokens; a prefix of 1,000 tokens, 20 runs. */
 sk_store_sizes sk_store_sizes_default(void);
-/* Errors: SKIPPY_E_INVALID in words (a scenario of no tokens, or longer than SK_STORE_MAX_TOKENS, too many runs). Pure. */
+/* Errors: SKIPPY_E_INVALID in words (a scenario of no tokens, or longer than SK_STORE_MAX_TOKENS, too many runs). Pure.
+ */
 int sk_store_sizes_check(const sk_store_sizes *s, sk_err *e);
 /* Tokens that the context must hold. Pure. */
 uint32_t sk_store_sizes_context(const sk_store_sizes *s);

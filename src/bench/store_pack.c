@@ -25,11 +25,8 @@ static int cut_part(sk_store_pack *out, const sk_parcel *parcel, size_t i, size_
     size_t n = 0;
     int rc = skippy_blocks_cut(part->data, part->len, blob->cuts, blob->n_cuts, out->ref + out->n, cap - out->n, &n);
     if (rc) return rc;
-    out->part[i] = (skippy_part){.kind = (uint8_t)part->kind,
-                                 .from = part->from,
-                                 .to = part->to,
-                                 .blocks = out->ref + out->n,
-                                 .n_blocks = n};
+    out->part[i] = (skippy_part){
+        .kind = (uint8_t)part->kind, .from = part->from, .to = part->to, .blocks = out->ref + out->n, .n_blocks = n};
     const uint8_t *at = part->data;
     for (size_t k = out->n; k < out->n + n; k++) {
         out->data[k] = at;
@@ -41,7 +38,7 @@ static int cut_part(sk_store_pack *out, const sk_parcel *parcel, size_t i, size_
     return SKIPPY_OK;
 }
 
-int sk_store_pack(const sk_parcel *parcel, const sk_store_name *name, sk_store_pack *out, sk_err *e) {
+int sk_store_pack_make(const sk_parcel *parcel, const sk_store_name *name, sk_store_pack *out, sk_err *e) {
     const size_t cap = most_blocks(parcel);
     *out = (sk_store_pack){.m = {.ns = *name->ns,
                                  .layout = *name->layout,

@@ -32,7 +32,7 @@ typedef struct sk_store_name {
 
 /* Cuts and hashes every part. Errors: those of skippy_blocks_cut and skippy_prefix_key, SKIPPY_E_NOMEM; *out is empty
  * then. */
-int sk_store_pack(const sk_parcel *parcel, const sk_store_name *name, sk_store_pack *out, sk_err *e);
+int sk_store_pack_make(const sk_parcel *parcel, const sk_store_name *name, sk_store_pack *out, sk_err *e);
 /* p may be all zero. */
 void sk_store_pack_free(sk_store_pack *p);
 /* A skippy_block_source over a pack (ud); counts what it gave as fresh. */

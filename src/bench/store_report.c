@@ -2,20 +2,9 @@
 
 #include <inttypes.h>
 
+/* The tables. JSON is in store_json.c. */
+
 static const double MIB = 1024.0 * 1024.0;
-
-static const char *const WAYS[SK_STORE_WAYS] = {
-    [SK_STORE_BY_LAYOUT] = "layout", [SK_STORE_BY_TOKENS] = "layout_and_tokens", [SK_STORE_FIXED] = "fixed_1_mib"};
-static const char *const CONTENTS[SK_STORE_CONTENTS] = {
-    [SK_STORE_KV] = "kv", [SK_STORE_TAIL] = "tail", [SK_STORE_WHOLE] = "whole"};
-
-const char *sk_store_way_key(enum sk_store_way way) {
-    return WAYS[way];
-}
-
-const char *sk_store_content_key(enum sk_store_content content) {
-    return CONTENTS[content];
-}
 
 static sk_summary summary(const sk_store_series *s) {
     sk_summary sum;
@@ -58,21 +47,87 @@ static void add_use(const sk_store_report *r, enum sk_store_way way, const sk_st
 }
 
 static void add_savings(const sk_store_report *r, const sk_store_savings *s, sk_buf *out) {
-    sk_buf_printf(out,
-                  "\n### %s: %s, %" PRIu32 " exports of %" PRIu64 " tokens in all\n\n"
-                  "| cut | logical MiB | unique MiB | saved | of KV | of tails | unique blocks | references | mean block "
-                  "KiB | RAM store MiB |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
-                  s->name, s->title, s->exports, s->tokens);
+    sk_buf_printf(
+        out,
+        "\n### %s: %s, %" PRIu32 " exports of %" PRIu64 " tokens in all\n\n"
+        "| cut | logical MiB | unique MiB | saved | of KV | of tails | unique blocks | references | mean block "
+        "KiB | RAM store MiB |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        s->name, s->title, s->exports, s->tokens);
     for (size_t i = 0; i < SK_STORE_WAYS; i++)
         if (s->way[i].measured) add_use(r, (enum sk_store_way)i, &s->way[i], out);
 }
 
 /* ---- times ---- */
 
-/* "12.3 (11.0 to 14.2)": the median and the middle half. */
-static void add_middle(double p50, double from, double to, const char *format, sk_buf *out) {
-    char text[3][32];
-    const double v[3] = {p50, from, to};
-    for (size_t i = 0; i < 3; i++) snprintf(text[i], sizeof text[i], format[0] == 'm' ? "%.3f" : "%.2f", v[i]);
-    sk_buf_printf(out, " %s (%s to %s) |", text[0], text[1], text[2]);
+static void add_step(const sk_store_speed *s, enum sk_store_step step, sk_buf *out) {
+    const sk_store_series *series = &s->step[step];
+    const sk_summary ms = summary(series);
+    sk_buf_printf(out, "| %s |", sk_store_step_title(step));
+    if (ms.n == 0) {
+        sk_buf_str(out, " not measured | | | |\n");
+        return;
+    }
+    sk_buf_printf(out, " %.1f | %.2f | %.2f | %.2f to %.2f |\n", (double)series->bytes / MIB, ms.p50,
+                  sk_store_rate(series->bytes, ms.p50), sk_store_rate(series->bytes, ms.p75),
+                  sk_store_rate(series->bytes, ms.p25));
+}
+
+static void add_speed(const sk_store_report *r, sk_buf *out) {
+    sk_buf_printf(out,
+                  "\n### speed: a prefix of %" PRIu32 " tokens, %zu runs, one thread\n\n"
+                  "| step | MiB | ms p50 | GB/s p50 | GB/s middle half |\n|---|---:|---:|---:|---:|\n",
+                  r->sizes.prefix, r->speed.step[SK_STEP_EXPORT].n);
+    for (size_t i = 0; i < SK_STEPS; i++) add_step(&r->speed, (enum sk_store_step)i, out);
+}
+
+static void add_path(const sk_store_restore *r, enum sk_store_path path, sk_buf *out) {
+    const sk_summary ms = summary(&r->path[path]);
+    sk_buf_printf(out, "| %s |", sk_store_path_title(path));
+    if (ms.n == 0)
+        sk_buf_str(out, " not measured | | | |\n");
+    else
+        sk_buf_printf(out, " %.2f | %.2f to %.2f | %.2f to %.2f | %.4f |\n", ms.p50, ms.p25, ms.p75, ms.min, ms.max,
+                      sk_store_share(r, path));
+}
+
+static void add_restore(const sk_store_report *r, sk_buf *out) {
+    sk_buf_printf(out,
+                  "\n### restore against recompute: %" PRIu32 " tokens, %.1f MiB of state, %zu rounds\n\n"
+                  "| how | ms p50 | ms middle half | ms range | share of recompute |\n|---|---:|---:|---:|---:|\n",
+                  r->sizes.prefix, (double)r->restore.payload_bytes / MIB, r->restore.path[SK_PATH_RECOMPUTE].n);
+    for (size_t i = 0; i < SK_PATHS; i++) add_path(&r->restore, (enum sk_store_path)i, out);
+}
+
+static void add_cold_note(const sk_store_report *r, sk_buf *out) {
+    sk_buf_str(out,
+               r->restore.cold
+                   ? "\nCold: the store's files had left the page cache (checked with mincore); the disk and, in a "
+                     "virtual machine, the host may still cache them.\n"
+                   : "\nCold reads were not possible: the files stayed in the page cache, as they do in tmpfs.\n");
+}
+
+/* ---- the page ---- */
+
+static void add_head(const sk_store_report *r, sk_buf *out) {
+    const sk_bench_facts *f = &r->facts;
+    sk_buf_printf(out, "## Stored state: %s (%s%s)\n\n", f->model_name, f->arch,
+                  f->synthetic ? ", synthetic weights" : "");
+    sk_buf_printf(out, "%s, %ld cores, %d threads, skippy %s, %s. Model BLAKE3 %.16s.\n", f->cpu, f->cores,
+                  (int)r->n_threads, r->version, f->date, f->digest);
+    sk_buf_printf(out, "State: %" PRIu64 " bytes of KV a token, %" PRIu64 " bytes of tail a boundary%s.\n",
+                  r->caps.cell_bytes, r->caps.tail_bytes, r->flash_attn ? "" : ", V transposed (flash attention off)");
+    if (!r->caps.windows)
+        sk_buf_printf(out, "The layout of this model's state is not known, so it is stored whole: %s.\n", r->caps.why);
+    if (!r->complete) sk_buf_str(out, "\n**Not complete**: the measurement ended early.\n");
+}
+
+int sk_store_markdown(const sk_store_report *r, sk_buf *out) {
+    add_head(r, out);
+    for (size_t i = 0; i < r->n_savings; i++) add_savings(r, &r->savings[i], out);
+    if (r->speed.step[SK_STEP_EXPORT].n) add_speed(r, out);
+    if (r->restore.path[SK_PATH_RECOMPUTE].n) {
+        add_restore(r, out);
+        add_cold_note(r, out);
+    }
+    return out->failed ? SKIPPY_E_NOMEM : SKIPPY_OK;
 }

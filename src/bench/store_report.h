@@ -38,8 +38,5 @@ json_t *sk_store_json(const sk_store_report *r);
 
 /* Median time of a restore divided by that of the computation; 0 when one was not measured. Pure. */
 double sk_store_share(const sk_store_restore *r, enum sk_store_path path);
-/* For JSON and for people. */
-const char *sk_store_way_key(enum sk_store_way way);
-const char *sk_store_content_key(enum sk_store_content content);
 
 #endif

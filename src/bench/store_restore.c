@@ -75,7 +75,7 @@ static int prepare(race *r) {
     int rc = sk_store_lab_feed(r->lab, SK_RIG_LANE, r->lab->tokens, s->prefix, r->e);
     if (rc == SKIPPY_OK) rc = sk_store_lab_export(r->lab, SK_RIG_LANE, s->prefix, &r->original, r->e);
     sk_context_clear(r->lab->rig.ctx);
-    if (rc == SKIPPY_OK) rc = sk_store_pack(&r->original, &name, &pack, r->e);
+    if (rc == SKIPPY_OK) rc = sk_store_pack_make(&r->original, &name, &pack, r->e);
     if (rc == SKIPPY_OK) rc = store_in_ram(r, &pack);
     if (rc == SKIPPY_OK) rc = store_on_disk(r, &pack);
     r->out->payload_bytes = sk_store_pack_total(&pack).logical;

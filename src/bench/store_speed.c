@@ -53,7 +53,7 @@ static void note_time(course *c, enum sk_store_step step, uint64_t bytes, uint64
 static int pack(course *c) {
     const sk_store_name name = sk_store_lab_name(c->lab, c->lab->tokens);
     sk_store_pack_free(&c->pack);
-    return sk_store_pack(&c->parcel, &name, &c->pack, c->e);
+    return sk_store_pack_make(&c->parcel, &name, &c->pack, c->e);
 }
 
 /* The same amount of state, but new to every store, and under a new name. */

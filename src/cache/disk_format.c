@@ -20,8 +20,9 @@ static const char block_magic[4] = {'S', 'K', 'B', '\n'};
 /* ---- names ---- */
 
 void sk_file_name(char out[SK_FILE_NAME_BYTES], enum sk_file_kind kind, uint64_t number, bool temporary) {
-    const char *format = kind == SK_FILE_JOURNAL ? "journal-%010" PRIu64 ".skj%s" : "segment-%010" PRIu64 ".sks%s";
-    snprintf(out, SK_FILE_NAME_BYTES, format, number, temporary ? ".tmp" : "");
+    bool journal = kind == SK_FILE_JOURNAL;
+    snprintf(out, SK_FILE_NAME_BYTES, "%s-%010" PRIu64 ".%s%s", journal ? "journal" : "segment", number,
+             journal ? "skj" : "sks", temporary ? ".tmp" : "");
 }
 
 /* The number behind the dash; 0 when there is none or it does not fit. */

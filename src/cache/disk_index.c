@@ -9,11 +9,12 @@
 /* ---- the whole ---- */
 
 bool sk_index_init(sk_disk_index *ix, const skippy_allocator *alloc) {
+    enum { N_MAPS = 5 };
     memset(ix, 0, sizeof *ix);
     ix->alloc = *alloc;
     ix->next_id = ix->next_block = ix->next_segment = 1;
-    sk_map *maps[] = {&ix->entries, &ix->prefixes, &ix->blocks, &ix->numbers, &ix->segment_map};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+    sk_map *const maps[N_MAPS] = {&ix->entries, &ix->prefixes, &ix->blocks, &ix->numbers, &ix->segment_map};
+    for (size_t i = 0; i < N_MAPS; i++) {
         if (sk_map_init(maps[i], alloc)) continue;
         while (i--) sk_map_free(maps[i]);
         return false;
@@ -217,7 +218,7 @@ sk_disk_entry *sk_disk_entry_new(const skippy_allocator *alloc, const skippy_man
 
     char *at = (char *)(e + 1);
     e->n_blocks = n_blocks;
-    e->blocks = take(&at, NULL, n_blocks, sizeof *e->blocks);
+    e->blocks = take(&at, NULL, n_blocks, sizeof(sk_disk_block *));
     skippy_part *parts = take(&at, m->parts, m->n_parts, sizeof *parts);
     e->m = *m;
     e->m.parts = parts;

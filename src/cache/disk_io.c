@@ -138,7 +138,7 @@ static int slices(struct iovec out[2], const void *head, size_t head_len, const 
         size_t take = size[i] - skip < limit ? size[i] - skip : limit;
         done -= skip;
         limit -= take;
-        if (take) out[n++] = (struct iovec){(void *)(uintptr_t)(start[i] + skip), take};
+        if (take) out[n++] = (struct iovec){(char *)start[i] + skip, take};
     }
     return n;
 }

@@ -221,8 +221,8 @@ static void arm(model *m) {
     static const int errors[] = {ENOSPC, EIO, EROFS, EDQUOT};
     faults_clear(&m->f);
     m->f.mono_ns += 3600u * (uint64_t)1000000000; /* the pause after a failure is over */
-    if (!m->with_faults || random_below(&m->rnd, 4)) return;
-    size_t op = random_below(&m->rnd, SK_IO_OPS);
+    if (!m->with_faults || random_below(&m->rnd, 3)) return;
+    size_t op = random_below(&m->rnd, 2) ? SK_IO_WRITE : random_below(&m->rnd, SK_IO_OPS);
     m->f.error[op] = errors[random_below(&m->rnd, sizeof errors / sizeof *errors)];
     /* Reads that fail while a block is moved cost entries by design: not in this test, which counts them. */
     if (op == SK_IO_READ || op == SK_IO_OPEN) m->f.error[op] = 0;

@@ -29,7 +29,7 @@ enum { FLAG_TENANT = 1, FLAG_CACHE_NS = 2, FLAGS = 3 };
 /* ---- chain ---- */
 
 void sk_chain_start(sk_chain *c, const uint8_t file_header[SK_FILE_HEADER_BYTES]) {
-    memcpy(c->check, file_header + SK_FILE_HEADER_BYTES - SK_CHECK_BYTES, SK_CHECK_BYTES);
+    memcpy(c->check, file_header + (SK_FILE_HEADER_BYTES - SK_CHECK_BYTES), SK_CHECK_BYTES);
     c->sequence = 1;
 }
 

@@ -37,7 +37,7 @@ static int same_file(const sk_io *io, int folder, int fd) {
 }
 
 int sk_store_lock(const sk_io *io, int folder, int *fd, uint64_t *bytes, long *pid) {
-    sk_io_info info;
+    sk_io_info info = {0};
     *pid = 0;
     int err = sk_io_open(io, folder, "lock", SK_IO_MODE_ENSURE, fd);
     if (err == ENOENT) return ESTALE; /* the folder itself is gone */

@@ -13,6 +13,7 @@
 #include "bench/interrupt.h"
 #include "bench/quick.h"
 #include "cli/bench_evict.h"
+#include "cli/bench_store.h"
 
 #ifndef SKIPPY_VERSION
 #define SKIPPY_VERSION "unknown"
@@ -24,10 +25,12 @@ static const char HELP[] =
     "Usage: skippy bench quick -m MODEL.gguf [options]\n"
     "       skippy bench bare -m MODEL.gguf [options]\n"
     "       skippy bench evict [--trace FILE.jsonl] [options]\n"
+    "       skippy bench store -m MODEL.gguf [options]\n"
     "\n"
     "quick starts llama-server and skippy in turn, sends both the same requests over HTTP and compares the times.\n"
     "bare times llama_decode of the new tokens of the 'prefix' scenario without a server.\n"
     "evict compares eviction policies on traces, without a model; its options: skippy bench evict --help.\n"
+    "store measures what stored state costs and saves, without a server; its options: skippy bench store --help.\n"
     "\n"
     "  -m, --model FILE         the GGUF\n"
     "  -t, --threads N          threads of each server (default: cores)\n"
@@ -349,7 +352,7 @@ int sk_cli_bench(int argc, char **argv) {
     options o = {.quick = {.out_dir = "bench-quick", .timeout_s = 900, .version = SKIPPY_VERSION}};
     sk_sizes_default(&o.quick.sizes);
     if (argc < 2) {
-        fprintf(stderr, "%s: which one: quick, bare or evict? Try 'skippy bench --help'.\n", NAME);
+        fprintf(stderr, "%s: which one: quick, bare, evict or store? Try 'skippy bench --help'.\n", NAME);
         return EXIT_USAGE;
     }
     const char *what = argv[1];
@@ -361,6 +364,11 @@ int sk_cli_bench(int argc, char **argv) {
         static char name[] = "skippy bench evict";
         argv[1] = name;
         return sk_cli_bench_evict(argc - 1, argv + 1);
+    }
+    if (strcmp(what, "store") == 0) {
+        static char name[] = "skippy bench store";
+        argv[1] = name;
+        return sk_cli_bench_store(argc - 1, argv + 1);
     }
     const bool quick = strcmp(what, "quick") == 0;
     if (!quick && strcmp(what, "bare") != 0) {

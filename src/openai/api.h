@@ -75,6 +75,17 @@ void sk_api_call_fail(sk_api_call *c, size_t job, int code, const char *text, sk
  * TIMEOUT 504, else 500. */
 int sk_api_status_for(int code);
 
+/* Body of DELETE /cache: {"prompt": text or token ids, "prompt_cache_key": name}, both optional; an empty body means
+ * everything. Unknown names are refused: less would be meant than is erased. Returns 0 and what is meant (free with
+ * sk_api_erase_free), or the HTTP status with *err filled. */
+typedef struct sk_api_erase {
+    char *cache_namespace; /* owned; NULL = any */
+    int32_t *tokens;       /* owned; entries that begin so; NULL = any */
+    size_t n_tokens;
+} sk_api_erase;
+int sk_api_parse_erase(sk_api *api, const char *body, size_t len, sk_api_erase *out, sk_api_error *err);
+void sk_api_erase_free(sk_api_erase *e);
+
 /* One-shot endpoints: return the HTTP status; body (answer or error object) in out. */
 int sk_api_tokenize(sk_api *api, const char *body, size_t len,
                     sk_buf *out); /* {"content","add_special","parse_special","with_pieces"} */

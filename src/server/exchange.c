@@ -224,7 +224,8 @@ void sk_exchange_deliver_all(sk_exchange_table *t) {
 static void reply_prepared(sk_exchange *x) {
     sk_conn *c = x->conn;
     detach(x);
-    if (!x->p.answer)
+    bool answered = x->p.answer || (x->p.erase && x->p.status == 200);
+    if (!answered)
         sk_reply_api_error(c, &x->p.refusal);
     else if (x->p.text.failed)
         sk_reply_error(c, 500, "", "the server ran out of memory");
@@ -277,10 +278,18 @@ static void start(sk_exchange_table *t, sk_conn *c, const sk_prepared *what) {
     sk_reply_error(c, 503, "queue_full", "too many requests wait to be read; try again later");
 }
 
+static void start_for(sk_exchange_table *t, sk_conn *c, sk_prepared *what, const char *tenant) {
+    what->has_tenant = tenant != NULL;
+    if (tenant) memcpy(what->tenant, tenant, strlen(tenant) + 1);
+    start(t, c, what);
+}
+
 void sk_exchange_start(sk_exchange_table *t, sk_conn *c, enum sk_api_kind kind, const char *tenant) {
-    sk_prepared what = {.kind = kind, .has_tenant = tenant != NULL};
-    if (tenant) memcpy(what.tenant, tenant, strlen(tenant) + 1);
-    start(t, c, &what);
+    start_for(t, c, &(sk_prepared){.kind = kind}, tenant);
+}
+
+void sk_exchange_erase(sk_exchange_table *t, sk_conn *c, const char *tenant) {
+    start_for(t, c, &(sk_prepared){.erase = true}, tenant);
 }
 
 void sk_exchange_answer(sk_exchange_table *t, sk_conn *c, sk_answer_fn answer) {

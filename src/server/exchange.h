@@ -48,6 +48,8 @@ void sk_exchange_table_close(sk_exchange_table *t);
 void sk_exchange_start(sk_exchange_table *t, sk_conn *c, enum sk_api_kind kind, const char *tenant);
 /* The same for a request that `answer` answers alone. */
 void sk_exchange_answer(sk_exchange_table *t, sk_conn *c, sk_answer_fn answer);
+/* Erases from the cache what the body means, of this tenant only (NULL without API keys: of everybody). */
+void sk_exchange_erase(sk_exchange_table *t, sk_conn *c, const char *tenant);
 /* The client of this exchange is gone: cancels its work. x may be NULL. */
 void sk_exchange_client_gone(sk_exchange *x);
 /* Handles everything in the mailbox. */

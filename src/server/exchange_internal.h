@@ -22,7 +22,8 @@ typedef struct sk_exchange_job {
 typedef struct sk_prepared {
     sk_buf body;
     enum sk_api_kind kind;
-    sk_answer_fn answer; /* NULL: a generation */
+    sk_answer_fn answer; /* NULL: a generation, or an erase */
+    bool erase;
     char tenant[SK_TENANT_CAP];
     bool has_tenant;
     sk_buf text; /* of an answer that needs no engine */

@@ -62,6 +62,28 @@ static void submit_all(sk_exchange *x) {
     for (size_t i = 0; i < n && x->p.code == SKIPPY_OK && !atomic_load(&x->unwanted); i++) x->p.code = submit(x, i);
 }
 
+/* Blocks this worker until the bytes are gone. */
+static int erase(sk_exchange *x, const char *body, size_t len) {
+    sk_prepared *p = &x->p;
+    sk_api_erase what;
+    int status = sk_api_parse_erase(x->table->api, body, len, &what, &p->refusal);
+    if (status) return status;
+    const skippy_erase_filter f = {.tenant = p->has_tenant ? p->tenant : NULL,
+                                   .cache_namespace = what.cache_namespace,
+                                   .tokens = what.tokens,
+                                   .n_tokens = what.n_tokens};
+    size_t n = 0;
+    int rc = sk_engine_erase_matching(x->table->engine, &f, &n);
+    sk_api_erase_free(&what);
+    if (rc) {
+        p->code = sk_err_set(&p->error, rc, "%zu entries are erased, but not all: %s; the server's log says more", n,
+                             skippy_strerror(rc));
+        return 0;
+    }
+    sk_buf_printf(&p->text, "{\"erased\":%zu}", n);
+    return 200;
+}
+
 /* The C library keeps freed memory for the thread that had it; a body of some megabytes, read into a tree of small
  * blocks, would leave a multiple of its size behind on each worker. */
 static void free_body(sk_buf *body) {
@@ -75,7 +97,9 @@ void sk_exchange_prepare(sk_task *t) {
     sk_prepared *p = &x->p;
     const char *body = p->body.data ? p->body.data : "";
     if (atomic_load(&x->unwanted)) return;
-    if (p->answer) {
+    if (p->erase) {
+        p->status = erase(x, body, p->body.len);
+    } else if (p->answer) {
         p->status = p->answer(x->table->api, body, p->body.len, &p->text);
     } else {
         p->status = sk_api_parse(x->table->api, p->kind, body, p->body.len, &x->call, &p->refusal);

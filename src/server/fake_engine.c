@@ -206,6 +206,17 @@ void sk_engine_get_stats(sk_engine *en, sk_engine_stats *out) {
     *out = fake_engine_stats;
 }
 
+/* "all" when nothing was named, so that a test sees what arrived. */
+char fake_engine_erased[128];
+
+int sk_engine_erase_matching(sk_engine *en, const skippy_erase_filter *f, size_t *n) {
+    (void)en;
+    snprintf(fake_engine_erased, sizeof fake_engine_erased, "%s|%s|%zu", f->tenant ? f->tenant : "all",
+             f->cache_namespace ? f->cache_namespace : "any", f->n_tokens);
+    *n = 3;
+    return SKIPPY_OK;
+}
+
 size_t sk_engine_get_lanes(sk_engine *en, sk_lane_view *out, size_t cap) {
     (void)en;
     for (uint32_t i = 0; i < cap && i < 2; i++)

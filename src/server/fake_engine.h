@@ -28,6 +28,8 @@ void fake_engine_start_job(size_t job);
 void fake_engine_text(size_t job, const char *text);
 void fake_engine_done(size_t job);
 void fake_engine_error(size_t job, int code, const char *text);
+/* What the last sk_engine_erase_matching was asked for: "tenant|namespace|number of tokens". */
+extern char fake_engine_erased[128];
 /* What sk_engine_get_stats reports. */
 extern sk_engine_stats fake_engine_stats;
 

@@ -2,7 +2,11 @@
 
 #include <string.h>
 
-enum { READS = SK_HTTP_GET | SK_HTTP_HEAD | SK_HTTP_OPTIONS, WRITES = SK_HTTP_POST | SK_HTTP_OPTIONS };
+enum {
+    READS = SK_HTTP_GET | SK_HTTP_HEAD | SK_HTTP_OPTIONS,
+    WRITES = SK_HTTP_POST | SK_HTTP_OPTIONS,
+    DELETES = SK_HTTP_DELETE | SK_HTTP_OPTIONS
+};
 
 /* The first path of a route is its name. */
 static const struct {
@@ -17,6 +21,7 @@ static const struct {
     {"/tokenize", SK_ROUTE_TOKENIZE},
     {"/detokenize", SK_ROUTE_DETOKENIZE},
     {"/apply-template", SK_ROUTE_APPLY_TEMPLATE},
+    {"/cache", SK_ROUTE_CACHE},
     {"/v1/models", SK_ROUTE_MODELS},
     {"/models", SK_ROUTE_MODELS},
     {"/health", SK_ROUTE_HEALTH},
@@ -40,11 +45,13 @@ static bool is_write(enum sk_route route) {
 }
 
 const char *sk_route_allow(enum sk_route route) {
+    if (route == SK_ROUTE_CACHE) return "DELETE, OPTIONS";
     return is_write(route) ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
 }
 
 bool sk_route_accepts(enum sk_route route, enum sk_http_method method) {
-    return ((is_write(route) ? (int)WRITES : (int)READS) & (int)method) != 0;
+    int accepted = route == SK_ROUTE_CACHE ? DELETES : is_write(route) ? WRITES : READS;
+    return (accepted & (int)method) != 0;
 }
 
 bool sk_route_is_public(enum sk_route route) {

@@ -160,6 +160,7 @@ static void start_exchange(sk_server *s, sk_conn *c, enum sk_route route) {
     case SK_ROUTE_CHAT: sk_exchange_start(&s->exchanges, c, SK_API_CHAT, name); break;
     case SK_ROUTE_COMPLETIONS: sk_exchange_start(&s->exchanges, c, SK_API_COMPLETIONS, name); break;
     case SK_ROUTE_COMPLETION: sk_exchange_start(&s->exchanges, c, SK_API_LLAMA, name); break;
+    case SK_ROUTE_CACHE: sk_exchange_erase(&s->exchanges, c, name); break;
     case SK_ROUTE_TOKENIZE: sk_exchange_answer(&s->exchanges, c, sk_api_tokenize); break;
     case SK_ROUTE_DETOKENIZE: sk_exchange_answer(&s->exchanges, c, sk_api_detokenize); break;
     default: sk_exchange_answer(&s->exchanges, c, sk_api_apply_template); break;
@@ -169,7 +170,7 @@ static void start_exchange(sk_server *s, sk_conn *c, enum sk_route route) {
 static void on_request(void *ud, sk_conn *c) {
     sk_server *s = ud;
     enum sk_route route = (enum sk_route)sk_conn_tag(c);
-    bool work = sk_route_accepts(route, SK_HTTP_POST);
+    bool work = sk_route_accepts(route, SK_HTTP_POST) || sk_route_accepts(route, SK_HTTP_DELETE);
     if (s->stops > 0 && (work || route == SK_ROUTE_HEALTH))
         sk_reply_error(c, 503, "", "the server is shutting down");
     else if (work)

@@ -305,6 +305,43 @@ static void each_key_is_its_own_tenant(void **state) {
     sk_buf_free(&in);
 }
 
+static void cache_is_erased_by_delete_alone(void **state) {
+    (void)state;
+    sk_buf in = {0};
+    expect("DELETE /cache HTTP/1.1\r\nHost: a\r\n\r\n", 200, &in);
+    assert_non_null(strstr(in.data, "{\"erased\":3}"));
+    assert_string_equal(fake_engine_erased, "all|any|0");
+    sk_buf_clear(&in);
+    expect("DELETE /cache HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\n{\"a\":1}", 200, &in);
+    assert_string_equal(fake_engine_erased, "all|named|0");
+    sk_buf_clear(&in);
+    fake_engine_erased[0] = '\0';
+    expect("DELETE /cache HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nbad", 400, &in);
+    sk_buf_clear(&in);
+    expect("POST /cache HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", 405, &in);
+    assert_non_null(strstr(in.data, "\r\nAllow: DELETE, OPTIONS\r\n"));
+    sk_buf_clear(&in);
+    expect("GET /cache HTTP/1.1\r\nHost: a\r\n\r\n", 405, &in);
+    assert_string_equal(fake_engine_erased, "");
+    sk_buf_free(&in);
+}
+
+static void a_key_erases_what_is_its_own(void **state) {
+    (void)state;
+    sk_buf in = {0};
+    int fd = raw_connect(fx.port);
+    raw_request(fd, "DELETE", "/cache", "Authorization: Bearer key-one\r\n", "{}");
+    assert_int_equal(raw_read_reply(fd, &in, NULL), 200);
+    assert_null(strstr(fake_engine_erased, "all|"));
+    assert_int_equal(strlen(fake_engine_erased), SK_TENANT_CAP - 1 + strlen("|any|0"));
+    sk_buf_clear(&in);
+    fake_engine_erased[0] = '\0';
+    expect("DELETE /cache HTTP/1.1\r\nHost: a\r\n\r\n", 401, &in);
+    assert_string_equal(fake_engine_erased, "");
+    sk_buf_free(&in);
+    close(fd);
+}
+
 static void an_oversized_body_is_refused_before_it_is_read(void **state) {
     (void)state;
     sk_buf in = {0};
@@ -437,6 +474,8 @@ int main(void) {
         WITH(start_plain, a_port_in_use_is_told_in_words),
         WITH(start_with_keys, keys_are_needed_everywhere_but_on_public_paths),
         WITH(start_with_keys, each_key_is_its_own_tenant),
+        WITH(start_plain, cache_is_erased_by_delete_alone),
+        WITH(start_with_keys, a_key_erases_what_is_its_own),
         WITH(start_small_and_impatient, an_oversized_body_is_refused_before_it_is_read),
         WITH(start_small_and_impatient, an_oversized_head_is_refused),
         WITH(start_small_and_impatient, a_stalling_client_gets_408),

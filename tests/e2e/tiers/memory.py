@@ -1,0 +1,58 @@
+"""--cache-ram is a limit on what the process really takes, not on what it counts."""
+
+from report import expect, say
+from server import Server
+from talk import ANSWER_TOKENS, difference, words
+
+MIB = 1 << 20
+LIMIT_MIB = 64
+# Pages of the threads, of their stacks and of the allocator's arenas that only a server with a store has.
+SLACK_MIB = 8
+CHURN_MIB = 4 * LIMIT_MIB
+BATCH = 24
+
+
+def _ask(server, seed, number):
+    messages = [{"role": "user", "content": f"{number} {words(f'{seed}/memory/{number}', 90)}?"}]
+    return messages, server.chat(messages, ANSWER_TOKENS)
+
+
+def _churn(server, seed, enough):
+    """Different prompts until `enough` of the server's metrics holds. Returns how many there were."""
+    number = 0
+    while not enough(number, server.metrics()):
+        for _ in range(BATCH):
+            _ask(server, seed, number)
+            number += 1
+    return number
+
+
+def _exported(_, metrics):
+    return metrics["skippy_export_bytes_total"] >= CHURN_MIB * MIB
+
+
+def run(env):
+    model, flags = env.model("falcon-h1"), ["-c", 2048, "-np", 2, "--cache-seqs", 8]
+    with Server(env, model, *flags, "--cache-ram", LIMIT_MIB) as server:
+        count = _churn(server, env.seed, _exported)
+        most, metrics = server.memory("VmHWM"), server.metrics()
+        messages, first = _ask(server, env.seed, count - 16)  # recent, and no longer resident
+        words_about = difference(server.chat(messages, ANSWER_TOKENS, cache=False), first, bits=False)
+        server.stop()
+    say(f"memory: {count} prompts, {metrics['skippy_export_bytes_total'] / MIB:.0f} MiB of state left the runtime")
+    with Server(env, model, *flags, "--cache-ram", 0) as server:
+        _churn(server, env.seed, lambda number, _: number >= count)
+        base = server.memory("VmHWM")
+        server.stop()
+    extra = most - base
+    held, limit = metrics['skippy_cache_bytes{tier="ram"}'], metrics['skippy_store_limit_bytes{tier="ram"}']
+    say(f"memory: at most {most / MIB:.1f} MiB resident, {base / MIB:.1f} MiB without the store: {extra / MIB:.1f} MiB "
+        f"for --cache-ram {LIMIT_MIB}; /metrics: {held / MIB:.1f} of {limit / MIB:.1f} MiB")
+    expect(first.hit == "ram", f"expected a recent prompt to come from RAM, got '{first.header}'")
+    expect(words_about is None, f"a prompt from RAM: {words_about}")
+    expect(extra <= (LIMIT_MIB + SLACK_MIB) * MIB,
+           f"expected at most {LIMIT_MIB} + {SLACK_MIB} MiB more than without a store, got {extra / MIB:.1f}")
+    expect(0 < held <= limit <= LIMIT_MIB * MIB,
+           f"expected 0 < bytes held <= limit <= {LIMIT_MIB} MiB in /metrics, got {held:.0f}, {limit:.0f}")
+    stored = metrics['skippy_store_puts_total{tier="ram"}'], metrics['skippy_store_entries{tier="ram"}']
+    expect(stored[0] > 2 * stored[1], f"expected most of the {stored[0]:.0f} entries to be evicted, got {stored[1]:.0f}")
