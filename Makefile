@@ -73,6 +73,10 @@ fuzz: ## Run every fuzzer for FUZZ_SECONDS (60)
 	@cmake --build build-fuzz --target fuzzers
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
+.PHONY: certify
+certify: build ## Certify all synthetic model families (minutes); MODEL=path.gguf certifies that file instead
+	@if [ -n '$(MODEL)' ]; then build/skippy certify -m '$(MODEL)' $(ARGS); else build/skippy certify --all-synthetic $(ARGS); fi
+
 .PHONY: asan
 asan: deps ## Unit and model tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call configure,build-asan,$(SANITIZED) -DSKIPPY_SANITIZE=address$(comma)undefined)

@@ -4,15 +4,17 @@
 
 #include "bench/store_lab.h"
 
-enum sk_store_way {
+/* A way to cut. */
+enum sk_store_cut {
     SK_STORE_BY_LAYOUT, /* as the server stores it: windows of 256 tokens, cut where the codec says */
-    SK_STORE_BY_TOKENS, /* the same windows, also cut every sizes.subcut tokens inside of tensors */
-    SK_STORE_FIXED,     /* one export of everything, cut every MiB */
-    SK_STORE_WAYS
+    SK_STORE_BY_TOKENS, /* the same windows, cut between tensors and inside at multiples of `step` tokens */
+    SK_STORE_FIXED      /* one export of everything, cut every MiB */
 };
+enum { SK_STORE_MAX_WAYS = SK_STORE_MAX_STEPS + 2 };
 
 typedef struct sk_store_use {
-    bool measured;
+    enum sk_store_cut cut;
+    uint32_t step; /* BY_TOKENS only */
     sk_store_sum sum[SK_STORE_CONTENTS];
     skippy_store_stats stats; /* of the RAM store that holds all exports */
 } sk_store_use;
@@ -20,8 +22,9 @@ typedef struct sk_store_use {
 typedef struct sk_store_savings {
     const char *name, *title; /* static */
     uint32_t exports;
-    uint64_t tokens; /* sum over the exports */
-    sk_store_use way[SK_STORE_WAYS];
+    uint64_t tokens;                     /* sum over the exports */
+    sk_store_use way[SK_STORE_MAX_WAYS]; /* by layout first, fixed last */
+    size_t n_ways;
 } sk_store_savings;
 
 /* One sequence that grows turn by turn, exported after each. Errors: those of the lab; SKIPPY_E_NOMEM (not enough

@@ -1,8 +1,8 @@
 /* The report as JSON. */
 #include "bench/store_report.h"
 
-static const char *const WAYS[SK_STORE_WAYS] = {
-    [SK_STORE_BY_LAYOUT] = "layout", [SK_STORE_BY_TOKENS] = "layout_and_tokens", [SK_STORE_FIXED] = "fixed_1_mib"};
+static const char *const CUTS[] = {
+    [SK_STORE_BY_LAYOUT] = "layout", [SK_STORE_BY_TOKENS] = "tokens", [SK_STORE_FIXED] = "fixed_1_mib"};
 static const char *const CONTENTS[SK_STORE_CONTENTS] = {
     [SK_STORE_KV] = "kv", [SK_STORE_TAIL] = "tail", [SK_STORE_WHOLE] = "whole"};
 
@@ -15,16 +15,16 @@ static json_t *use_json(const sk_store_use *use) {
     json_t *contents = json_object();
     for (size_t i = 0; i < SK_STORE_CONTENTS; i++)
         if (use->sum[i].logical) json_object_set_new(contents, CONTENTS[i], sum_json(use->sum[i]));
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I}", "total", sum_json(sk_store_use_total(use)), "contents", contents,
-                     "unique_blocks", (json_int_t)use->stats.blocks, "block_references",
-                     (json_int_t)use->stats.block_refs, "block_bytes", (json_int_t)use->stats.block_bytes,
-                     "store_bytes", (json_int_t)use->stats.physical_bytes);
+    return json_pack("{s:s, s:I, s:o, s:o, s:I, s:I, s:I, s:I}", "cut", CUTS[use->cut], "step", (json_int_t)use->step,
+                     "total", sum_json(sk_store_use_total(use)), "contents", contents, "unique_blocks",
+                     (json_int_t)use->stats.blocks, "block_references", (json_int_t)use->stats.block_refs,
+                     "block_bytes", (json_int_t)use->stats.block_bytes, "store_bytes",
+                     (json_int_t)use->stats.physical_bytes);
 }
 
 static json_t *savings_json(const sk_store_savings *s) {
-    json_t *ways = json_object();
-    for (size_t i = 0; i < SK_STORE_WAYS; i++)
-        if (s->way[i].measured) json_object_set_new(ways, WAYS[i], use_json(&s->way[i]));
+    json_t *ways = json_array();
+    for (size_t i = 0; i < s->n_ways; i++) json_array_append_new(ways, use_json(&s->way[i]));
     return json_pack("{s:s, s:i, s:I, s:o}", "scenario", s->name, "exports", (int)s->exports, "tokens",
                      (json_int_t)s->tokens, "cuts", ways);
 }
@@ -65,10 +65,13 @@ static json_t *facts_json(const sk_bench_facts *f) {
 }
 
 static json_t *sizes_json(const sk_store_sizes *s) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "turns", (json_int_t)s->turns, "turn_tokens",
+    json_t *steps = json_array();
+    for (size_t i = 0; i < SK_STORE_MAX_STEPS && s->steps[i]; i++)
+        json_array_append_new(steps, json_integer((json_int_t)s->steps[i]));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "turns", (json_int_t)s->turns, "turn_tokens",
                      (json_int_t)s->turn_tokens, "agents", (json_int_t)s->agents, "shared", (json_int_t)s->shared,
-                     "own", (json_int_t)s->own, "prefix", (json_int_t)s->prefix, "runs", (json_int_t)s->runs, "subcut",
-                     (json_int_t)s->subcut);
+                     "own", (json_int_t)s->own, "prefix", (json_int_t)s->prefix, "runs", (json_int_t)s->runs, "steps",
+                     steps);
 }
 
 static json_t *state_json(const sk_store_report *r) {

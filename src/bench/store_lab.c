@@ -20,7 +20,7 @@ sk_store_sizes sk_store_sizes_default(void) {
                             .own = 50,
                             .prefix = 1000,
                             .runs = 20,
-                            .subcut = 64};
+                            .steps = {SK_PARCEL_WINDOW, 64}};
 }
 
 static uint64_t chat_tokens(const sk_store_sizes *s) {

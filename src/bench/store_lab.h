@@ -7,12 +7,14 @@
 #include "correctness/rig.h"
 #include "runtime/model.h"
 
+enum { SK_STORE_MAX_STEPS = 4 };
+
 /* Lengths in tokens, counts of runs. */
 typedef struct sk_store_sizes {
-    uint32_t turns, turn_tokens;  /* chat */
-    uint32_t agents, shared, own; /* agents */
-    uint32_t prefix, runs;        /* speed, restore */
-    uint32_t subcut;              /* a third way to cut: also every so many tokens; 0 = not tried */
+    uint32_t turns, turn_tokens;        /* chat */
+    uint32_t agents, shared, own;       /* agents */
+    uint32_t prefix, runs;              /* speed, restore */
+    uint32_t steps[SK_STORE_MAX_STEPS]; /* further ways to cut: every so many tokens inside of tensors; 0 ends them */
 } sk_store_sizes;
 
 enum { SK_STORE_MAX_TOKENS = SK_PARCEL_WINDOW * (SK_PARCEL_MAX_PARTS - 1), SK_STORE_MAX_RUNS = 10000 };
@@ -42,7 +44,8 @@ typedef struct sk_store_lab {
     skippy_key ns;
 } sk_store_lab;
 
-/* 20 turns of 60 tokens; 16 agents with 2,000 shared and 50 own tokens; a prefix of 1,000 tokens, 20 runs. */
+/* 20 turns of 60 tokens; 16 agents with 2,000 shared and 50 own tokens; a prefix of 1,000 tokens, 20 runs;
+ * also cut every 256 tokens (a whole window, so not at all inside of tensors) and every 64. */
 sk_store_sizes sk_store_sizes_default(void);
 /* Errors: SKIPPY_E_INVALID in words (a scenario of no tokens, or longer than SK_STORE_MAX_TOKENS, too many runs). Pure.
  */

@@ -19,11 +19,12 @@ double sk_store_share(const sk_store_restore *r, enum sk_store_path path) {
 
 /* ---- savings ---- */
 
-static void add_way_name(const sk_store_report *r, enum sk_store_way way, sk_buf *out) {
-    if (way == SK_STORE_BY_TOKENS)
-        sk_buf_printf(out, "| by layout and every %u tokens |", r->sizes.subcut);
-    else
-        sk_buf_str(out, way == SK_STORE_FIXED ? "| every MiB of one export |" : "| by layout |");
+static void add_way_name(const sk_store_use *use, sk_buf *out) {
+    switch (use->cut) {
+    case SK_STORE_BY_LAYOUT: sk_buf_str(out, "| as the server does |"); break;
+    case SK_STORE_BY_TOKENS: sk_buf_printf(out, "| every %u tokens |", use->step); break;
+    case SK_STORE_FIXED: sk_buf_str(out, "| every MiB of one export |"); break;
+    }
 }
 
 static void add_saved(sk_store_sum sum, sk_buf *out) {
@@ -33,10 +34,10 @@ static void add_saved(sk_store_sum sum, sk_buf *out) {
         sk_buf_str(out, " - |");
 }
 
-static void add_use(const sk_store_report *r, enum sk_store_way way, const sk_store_use *use, sk_buf *out) {
+static void add_use(const sk_store_use *use, sk_buf *out) {
     const sk_store_sum total = sk_store_use_total(use);
     const uint64_t blocks = use->stats.blocks;
-    add_way_name(r, way, out);
+    add_way_name(use, out);
     sk_buf_printf(out, " %.1f | %.1f |", (double)total.logical / MIB, (double)total.fresh / MIB);
     add_saved(total, out);
     add_saved(use->sum[SK_STORE_KV], out);
@@ -46,15 +47,14 @@ static void add_use(const sk_store_report *r, enum sk_store_way way, const sk_st
                   (double)use->stats.physical_bytes / MIB);
 }
 
-static void add_savings(const sk_store_report *r, const sk_store_savings *s, sk_buf *out) {
+static void add_savings(const sk_store_savings *s, sk_buf *out) {
     sk_buf_printf(
         out,
         "\n### %s: %s, %" PRIu32 " exports of %" PRIu64 " tokens in all\n\n"
         "| cut | logical MiB | unique MiB | saved | of KV | of tails | unique blocks | references | mean block "
         "KiB | RAM store MiB |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         s->name, s->title, s->exports, s->tokens);
-    for (size_t i = 0; i < SK_STORE_WAYS; i++)
-        if (s->way[i].measured) add_use(r, (enum sk_store_way)i, &s->way[i], out);
+    for (size_t i = 0; i < s->n_ways; i++) add_use(&s->way[i], out);
 }
 
 /* ---- times ---- */
@@ -123,7 +123,7 @@ static void add_head(const sk_store_report *r, sk_buf *out) {
 
 int sk_store_markdown(const sk_store_report *r, sk_buf *out) {
     add_head(r, out);
-    for (size_t i = 0; i < r->n_savings; i++) add_savings(r, &r->savings[i], out);
+    for (size_t i = 0; i < r->n_savings; i++) add_savings(&r->savings[i], out);
     if (r->speed.step[SK_STEP_EXPORT].n) add_speed(r, out);
     if (r->restore.path[SK_PATH_RECOMPUTE].n) {
         add_restore(r, out);

@@ -100,6 +100,31 @@ static void a_put_that_cannot_write_is_refused_and_repeated_later(void **state) 
         for (size_t j = 0; j < 3; j++) sweep_put(*state, ops[i], errors[j]);
 }
 
+/* After a failed sync nobody knows what the device holds of the file: neither the journal nor the segment is continued.
+ */
+static void a_file_whose_sync_failed_is_not_written_again(void **state) {
+    scratch *t = *state;
+    char before[64], after[64];
+    static const char *kinds[] = {"segment", "journal"}; /* in the order in which a put syncs them */
+    for (size_t i = 0; i < 2; i++) {
+        skippy_disk_detail detail = {{0}};
+        skippy_disk_store *s = open_store(t);
+        put(s, 10 + (unsigned)i, 1);
+        folder_count(t->folder, kinds[i], before);
+        f.error[SK_IO_SYNC] = EIO;
+        f.skip[SK_IO_SYNC] = (int)i;
+        f.times[SK_IO_SYNC] = 1;
+        assert_int_equal(try_put(s, 20 + (unsigned)i, 1, &detail), SKIPPY_E_IO);
+        assert_non_null(strstr(detail.text, before));
+        f.mono_ns += 11 * second_ns;
+        put(s, 20 + (unsigned)i, 1);
+        folder_count(t->folder, kinds[i], after);
+        assert_true(strcmp(after, before) > 0);
+        check_accounts(t, s);
+        skippy_disk_close(s);
+    }
+}
+
 static void a_full_disk_serves_what_it_has(void **state) {
     scratch *t = *state;
     skippy_disk_store *s = open_store(t);
@@ -267,6 +292,7 @@ static void memory_that_runs_out_anywhere_is_an_error_and_no_more(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         scratch_test(a_put_that_cannot_write_is_refused_and_repeated_later),
+        scratch_test(a_file_whose_sync_failed_is_not_written_again),
         scratch_test(a_full_disk_serves_what_it_has),
         scratch_test(an_open_that_fails_changes_nothing),
         scratch_test(a_read_error_is_reported_and_costs_nothing_else),

@@ -41,8 +41,8 @@ static const sk_arg_def defs[] = {
     {ARG_OWN, "--own", "N", NULL, "agents: own tokens of each (default: 50)"},
     {ARG_PREFIX, "--prefix", "N", NULL, "speed and restore: tokens (default: 1000)"},
     {ARG_RUNS, "--runs", "N", NULL, "speed and restore: counted runs (default: 20)"},
-    {ARG_SUBCUT, "--subcut", "N", NULL,
-     "also try blocks that end every N tokens inside of tensors; 0 = do not (default: 64)"},
+    {ARG_SUBCUT, "--subcut", "N,N,...", NULL,
+     "other ways to cut that are tried: every N tokens inside of tensors; 0 = none (default: 256,64)"},
     {ARG_DIR, "--dir", "DIR", NULL,
      "where a folder for the disk store is made and removed again; its disk is measured (default: .)"},
     {ARG_JSON, "--json", NULL, NULL, "JSON with every sample instead of tables"},
@@ -82,6 +82,25 @@ static int usage_error(const char *self, const char *words) {
     return EXIT_USAGE;
 }
 
+/* "256,64"; "0": none. */
+static bool parse_steps(sk_store_sizes *s, const char *text, sk_err *e) {
+    memset(s->steps, 0, sizeof s->steps);
+    if (strcmp(text, "0") == 0) return true;
+    size_t n = 0;
+    for (const char *p = text;; p++) {
+        char *end = NULL;
+        const unsigned long v = *p >= '0' && *p <= '9' ? strtoul(p, &end, 10) : 0;
+        if (v == 0 || v > SK_STORE_MAX_TOKENS || (*end && *end != ',') || n == SK_STORE_MAX_STEPS) {
+            sk_err_set(e, SKIPPY_E_INVALID, "--subcut needs up to %d numbers from 1 to %d, or 0, not '%s'",
+                       SK_STORE_MAX_STEPS, SK_STORE_MAX_TOKENS, text);
+            return false;
+        }
+        s->steps[n++] = (uint32_t)v;
+        if (!*end) return true;
+        p = end;
+    }
+}
+
 static bool take(const sk_args *a, int id, options *o, sk_err *e) {
     sk_store_sizes *s = &o->bench.sizes;
     switch (id) {
@@ -94,7 +113,7 @@ static bool take(const sk_args *a, int id, options *o, sk_err *e) {
     case ARG_OWN: return sk_args_u32(a, 1, SK_STORE_MAX_TOKENS, &s->own, e);
     case ARG_PREFIX: return sk_args_u32(a, 1, SK_STORE_MAX_TOKENS, &s->prefix, e);
     case ARG_RUNS: return sk_args_u32(a, 1, SK_STORE_MAX_RUNS, &s->runs, e);
-    case ARG_SUBCUT: return sk_args_u32(a, 0, SK_STORE_MAX_TOKENS, &s->subcut, e);
+    case ARG_SUBCUT: return parse_steps(s, a->value, e);
     case ARG_DIR: o->bench.dir = a->value; return true;
     case ARG_JSON: o->json = true; return true;
     default: o->help = true; return true;

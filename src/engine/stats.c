@@ -37,7 +37,6 @@ void sk_stats_publish(sk_engine *en) {
     s->seqs_used = rs.entries;
     s->seqs_total = en->facts.cache_seqs;
     memcpy(s->evictions, rs.evictions, sizeof s->evictions);
-    if (en->tiers) sk_tiers_get_stats(en->tiers, &s->tiers);
     s->n_lanes = en->params.n_lanes;
     s->running = s->queued = 0;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) s->running += en->lanes[i].job != NULL;
@@ -52,6 +51,8 @@ void sk_engine_get_stats(sk_engine *en, sk_engine_stats *out) {
     pthread_mutex_lock(&en->lock);
     *out = en->st_public;
     pthread_mutex_unlock(&en->lock);
+    /* the stores have locks of their own, so a step need not pay for their numbers */
+    if (en->tiers) sk_tiers_get_stats(en->tiers, &out->tiers);
 }
 
 size_t sk_engine_get_lanes(sk_engine *en, sk_lane_view *out, size_t cap) {

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "engine/tiers_internal.h"
 
+#define TELL_AFTER_NS 2000000000u
+
 enum { MAX_FOUND = 256, IDLE_MS = 1000 };
 
 /* ---- opening ---- */
@@ -47,12 +49,36 @@ static bool found(void *ud, uint64_t id, const skippy_manifest *m) {
     return true;
 }
 
+/* A large store takes a while to read; the server answers meanwhile. */
+typedef struct opening {
+    sk_tiers *t;
+    uint64_t start, told; /* ns */
+    size_t entries;
+} opening;
+
+static bool opening_found(void *ud, uint64_t id, const skippy_manifest *m) {
+    opening *o = ud;
+    o->entries++;
+    return found(o->t, id, m);
+}
+
+static bool opening_progress(void *ud, uint64_t done, uint64_t total) {
+    opening *o = ud;
+    uint64_t now = sk_now_ns();
+    if (now - o->told < TELL_AFTER_NS) return true;
+    o->told = now;
+    sk_log(SK_LOG_INFO, "reading the disk cache: %d %%", total ? (int)(done * 100 / total) : 100);
+    return true;
+}
+
 static void open_disk(sk_tiers *t) {
     const skippy_disk_params p = {
         .dir = t->dir, .name = t->name, .max_bytes = t->disk_bytes, .on_drop = sk_tiers_disk_dropped, .ud = t};
     skippy_disk_detail why = {{0}};
     skippy_disk_store *disk = NULL;
-    int rc = skippy_disk_open(NULL, &p, found, NULL, t, &disk, &why);
+    opening o = {.t = t, .start = sk_now_ns()};
+    o.told = o.start;
+    int rc = skippy_disk_open(NULL, &p, opening_found, opening_progress, &o, &disk, &why);
     pthread_mutex_lock(&t->lock);
     t->disk = disk;
     t->disk_wanted = rc == SKIPPY_OK;
@@ -60,6 +86,9 @@ static void open_disk(sk_tiers *t) {
     if (rc && rc != SKIPPY_E_CANCELLED)
         sk_log(SK_LOG_WARN, "the disk cache in '%s' is not used: %s", t->dir,
                why.text[0] ? why.text : skippy_strerror(rc));
+    if (rc == SKIPPY_OK && o.entries)
+        sk_log(SK_LOG_INFO, "the disk cache has %zu prefixes and rows of logits (read in %.1f s)", o.entries,
+               (double)(sk_now_ns() - o.start) / 1e9);
     sk_tiers_emit(t, (sk_tier_event){.type = SK_TIER_OPENED, .tier = SKIPPY_TIER_DISK, .rc = rc});
 }
 

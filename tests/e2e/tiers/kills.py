@@ -56,15 +56,15 @@ class Clients:
             raise Failure("; ".join(self.wrong))
 
 
-def _cycle(env, number, flags, exchanges, chance):
+def _cycle(env, model, number, flags, exchanges, chance):
     """One life of the server. Returns the number of answers and of hits from a store."""
-    server = Server(env, env.model("qwen3"), *flags)
+    server = Server(env, model, *flags)
     try:
         if chance.random() < STARTUP_SHARE:
             time.sleep(chance.uniform(0.05, 1.0))  # loading, or opening the store
             expect(server.process.poll() is None, f"expected a server that starts:\n{server.log()}")
             return 0, 0
-        clients = Clients(server.ready(), exchanges, f"{env.seed}/{number}")
+        clients = Clients(server.ready(), exchanges, f"{env.seed}/{model.name}/{number}")
         time.sleep(chance.uniform(0.0, 1.5))
         clients.end_with(server.kill)
         return clients.answers, clients.hits
@@ -73,30 +73,42 @@ def _cycle(env, number, flags, exchanges, chance):
         server.log_path.unlink(missing_ok=True)
 
 
-def run(env):
-    folder, chance = env.new_path("cache"), random.Random(f"{env.seed}/kills")
-    common = ["-c", 2048, "-np", 2, "--exact", "bit", "--cache-ram", 32]
-    flags = [*common, "--cache-disk", folder, "--cache-disk-max", MAX_MIB]
-    with Server(env, env.model("qwen3"), *common) as server:
-        exchanges = [x for turn in record(server, env.seed, CONVERSATIONS, TURNS) for x in turn]
-        server.stop()
-    say(f"kills: {len(exchanges)} answers known, {env.kills} cycles follow")
-    answers = hits = 0
-    for number in range(1, env.kills + 1):
-        n_answers, n_hits = _cycle(env, number, flags, exchanges, chance)
-        answers, hits = answers + n_answers, hits + n_hits
-        if folder.exists():
-            inspect(env, folder)
-        if number % 10 == 0 or number == env.kills:
-            say(f"kills: {number} of {env.kills}, {answers} answers right, {hits} of them from a store")
-    with Server(env, env.model("qwen3"), *flags) as server:
+def _check_survivor(env, model, flags, folder, exchanges):
+    """After the last kill: a server that starts, answers, stores, and leaves nothing but its own files."""
+    with Server(env, model, *flags) as server:
         for exchange, reply in zip(exchanges, replay(server.wait_disk(), exchanges)):
             words = difference(exchange.reply, reply)
             expect(words is None, f"after all kills: {exchange}: {words}")
         server.wait_stored()
+        puts = server.metrics()['skippy_store_puts_total{tier="disk"}']
         server.stop()
+    expect(puts > 0, "after all kills: expected that the folder does not hold everything, and is written again")
     stores = inspect(env, folder)
     expect(sum(store["totals"]["entries"] for store in stores) > 0, "after all kills: expected entries on disk")
     leftover = [path.name for path in folder.rglob("*") if path.is_file() and path.suffix not in (".skj", ".sks")
                 and path.name != "lock"]
     expect(not leftover, f"after all kills: expected journals, segments and locks only, got also {leftover}")
+
+
+def _one_model(env, name, kills):
+    model, folder, chance = env.model(name), env.new_path("cache"), random.Random(f"{env.seed}/{name}")
+    common = ["-c", 2048, "-np", 2, "--exact", "bit", "--cache-ram", 32]
+    flags = [*common, "--cache-disk", folder, "--cache-disk-max", MAX_MIB]
+    with Server(env, model, *common) as server:
+        exchanges = [x for turn in record(server, env.seed, CONVERSATIONS, TURNS) for x in turn]
+        server.stop()
+    say(f"{name}: {len(exchanges)} answers known, {kills} kills follow")
+    answers = hits = 0
+    for number in range(1, kills + 1):
+        n_answers, n_hits = _cycle(env, model, number, flags, exchanges, chance)
+        answers, hits = answers + n_answers, hits + n_hits
+        if folder.exists():
+            inspect(env, folder)
+        if number % 10 == 0 or number == kills:
+            say(f"{name}: {number} of {kills} kills, {answers} answers right, {hits} of them from a store")
+    _check_survivor(env, model, flags, folder, exchanges)
+
+
+def run(env):
+    _one_model(env, "qwen3", env.kills // 2)
+    _one_model(env, "mamba2", env.kills - env.kills // 2)

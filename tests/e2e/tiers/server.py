@@ -175,7 +175,7 @@ class Server:
 
 
 def inspect(env, directory):
-    """Verifies every block of a cache directory that no crash may have harmed."""
+    """Verifies every block of a cache directory that nothing may have harmed. Returns its stores."""
     command = [env.skippy, "inspect", str(directory), "--verify", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=REPLY_SECONDS, env=env.variables,
                           check=False)

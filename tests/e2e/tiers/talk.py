@@ -29,21 +29,25 @@ class Exchange:
         self.turn = turn
         self.messages = messages
         self.reply = reply
-        self.recorded = 0  # tokens of the previous turn's prompt, where it is a prefix of this one
+        self.recorded = 0  # tokens that the turns before must have left for this one
 
     def __str__(self):
         return f"conversation {self.number}, turn {self.turn}"
 
 
 def _converse(server, seed, number, turns, length):
-    """Conversations begin with different words, so that none finds another one's state."""
+    """Conversations begin with different words, so that none finds another one's state.
+
+    What a turn must find is the whole prompt of the turn before. A template may change a turn that is over (drop what
+    was thought); then it is what the server found that had never forgotten anything.
+    """
     messages = [{"role": "system", "content": f"{number} {words(f'{seed}/{number}', length)}."}]
     exchanges, last = [], []
     for turn in range(1, turns + 1):
         messages = messages + [{"role": "user", "content": words(f"{seed}/{number}/{turn}", length) + "?"}]
         prompt = server.prompt(messages)
         exchange = Exchange(number, turn, messages, server.chat(messages, ANSWER_TOKENS))
-        exchange.recorded = len(last) if prompt[:len(last)] == last else 0
+        exchange.recorded = len(last) if prompt[:len(last)] == last else exchange.reply.cached
         exchanges.append(exchange)
         messages = messages + [{"role": "assistant", "content": exchange.reply.text}]
         last = prompt
