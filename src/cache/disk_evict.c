@@ -77,9 +77,10 @@ static int by_worth(const void *a, const void *b) {
 }
 
 static double score_of(const skippy_disk_store *s, const sk_disk_entry *e) {
-    skippy_benefit_input in = {.cost_ms = e->m.cost_ms, .hits = e->hits, .age = s->tick - e->tick};
-    for (size_t i = 0; i < e->n_blocks; i++)
-        in.exclusive_bytes += (double)e->blocks[i]->ref.bytes / (double)e->blocks[i]->refs;
+    const skippy_benefit_input in = {.cost_ms = e->m.cost_ms,
+                                     .total_bytes = (double)e->logical_bytes,
+                                     .hits = e->hits,
+                                     .age = s->tick - e->tick};
     return skippy_benefit_score(&in);
 }
 
