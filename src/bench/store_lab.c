@@ -50,8 +50,8 @@ int sk_store_sizes_check(const sk_store_sizes *s, sk_err *e) {
 uint32_t sk_store_sizes_context(const sk_store_sizes *s) {
     uint64_t most = chat_tokens(s);
     if (agent_tokens(s) > most) most = agent_tokens(s);
-    if (s->prefix > most) most = s->prefix;
-    /* the check of the state codec needs some cells, and sequences that share a window copy it */
+    if (2 * (uint64_t)s->prefix > most) most = 2 * (uint64_t)s->prefix; /* computed and imported side by side */
+    /* and some for the check of the state codec */
     return (uint32_t)((most + CELL_STEP + CELL_STEP - 1) / CELL_STEP * CELL_STEP);
 }
 

@@ -3,7 +3,7 @@
 import random
 import threading
 
-from report import Failure, say
+from report import say
 from server import Gone, Server, inspect
 from talk import expect_answers, expect_hits, record, replay
 

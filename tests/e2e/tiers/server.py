@@ -85,6 +85,10 @@ class Server:
         with open(self.log_path, encoding="utf-8", errors="replace") as log:
             return "".join(line for line in log if "loading the model" not in line)
 
+    def warning(self):
+        """The first warning of the log; empty when there is none."""
+        return next((line for line in self.log().splitlines() if "warning: " in line), "")
+
     def _open(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.facts["url"] + path, data, {"Content-Type": "application/json"})

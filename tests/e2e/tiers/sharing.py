@@ -46,10 +46,10 @@ def _two_servers(env, folder, model, turns):
         first.wait_disk()
         with Server(env, model, *FLAGS, "--cache-disk", folder) as second:
             expect_answers(turns[3], replay(second, turns[3]), what)
-            ready, words = second.metrics()["skippy_disk_ready"], second.log()
+            ready, warning = second.metrics()["skippy_disk_ready"], second.warning()
             expect(ready == 0, f"{what}: expected skippy_disk_ready 0, got {ready}")
-            expect("is not used" in words, f"{what}: expected a log that says that the disk is not used, got:\n{words}")
-            say(f"sharing: {what} serves without the disk: {words.splitlines()[-1]}")
+            expect("is not used" in warning, f"{what}: expected a warning that the disk is not used, got '{warning}'")
+            say(f"sharing: {what} serves without the disk: {warning}")
             second.stop()
         first.kill()
     with Server(env, model, *FLAGS, "--cache-disk", folder) as third:
