@@ -100,6 +100,23 @@ static void a_window_that_moved_on_shares_the_rows_it_still_has(void **state) {
     assert_int_equal(same, 2 * SK_MADE_LAYERS); /* K of each layer: positions 256 to 319 and 320 to 383 */
 }
 
+static void a_short_rest_of_a_run_leaves_the_next_run_alone(void **state) {
+    (void)state;
+    sk_made m = wide(254, false); /* 254, 255 | 256 ... 319 | 320, 321: the rest is 2 rows of 1024 bytes */
+    m.cells[0] = 68;
+    sk_made_blob b = sk_make_blob(&m);
+    sk_state_parse p;
+    size_t *cuts = NULL, n = 0;
+    assert_int_equal(sk_state_parse_blob(b.bytes, b.len, &dense, &p, NULL), SKIPPY_OK);
+    assert_int_equal(sk_store_cuts(b.bytes, b.len, &dense, STEP, &cuts, &n, NULL), SKIPPY_OK);
+    assert_int_equal(p.runs[0].row_bytes, WIDE + SK_MADE_ROW);
+    assert_false(contains(cuts, n, p.runs[0].offset + 66 * p.runs[0].row_bytes));
+    assert_true(contains(cuts, n, p.runs[1].offset - SK_STATE_RUN_HEADER_BYTES));
+    free(cuts);
+    sk_state_parse_free(&p);
+    sk_made_free(&b);
+}
+
 static void bytes_that_are_no_state_are_refused(void **state) {
     (void)state;
     const sk_made m = wide(0, false);
@@ -117,6 +134,7 @@ int main(void) {
         cmocka_unit_test(rows_are_cut_where_their_position_is_a_multiple),
         cmocka_unit_test(transposed_rows_are_not_cut_inside),
         cmocka_unit_test(a_window_that_moved_on_shares_the_rows_it_still_has),
+        cmocka_unit_test(a_short_rest_of_a_run_leaves_the_next_run_alone),
         cmocka_unit_test(bytes_that_are_no_state_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,23 +157,35 @@ static void cut_at(cutting *c, size_t offset) {
     c->last = offset;
 }
 
-/* Rows between two cuts inside a run: SK_STATE_CUT_ROWS, or a power of two times as many where rows are short. 0 = the
- * run is not cut: it is no table of rows, or all of it is little. */
-static size_t rows_between(const sk_state_run *r) {
-    bool rows = (r->what == 'K' || r->what == 'V') && !r->transposed && r->row_bytes > 0;
-    if (!rows) return 0;
-    size_t step = SK_STATE_CUT_ROWS;
-    while (step * r->row_bytes < 2 * SK_STATE_MIN_SPAN) step *= 2;
-    return step * r->row_bytes < r->bytes ? step : 0;
+/* Positions between two cuts inside a run: step, or a power of two times as many where rows are short. 0 = not cut. */
+static uint32_t positions_between(const sk_state_run *r, uint32_t step) {
+    if (step == 0 || r->transposed || r->row_bytes == 0) return 0; /* transposed: neighbours do not lie side by side */
+    while (step < r->bytes && step * r->row_bytes < 2 * SK_STATE_MIN_SPAN) step *= 2;
+    return step;
 }
 
-size_t sk_state_cuts(const sk_state_parse *p, size_t len, size_t *cuts, size_t cap) {
+/* A short rest of a run stays with the rows before it: with the beginning of the next run it would make that one new,
+ * too. */
+static void cut_rows(cutting *c, const uint8_t *blob, const sk_state_parse *p, size_t section, const sk_state_run *r,
+                     uint32_t step) {
+    uint32_t every = positions_between(r, step);
+    for (uint32_t i = 1; every && i < p->section[section].n_cells; i++) {
+        size_t at = i * (size_t)r->row_bytes;
+        if (r->bytes - at < SK_STATE_MIN_SPAN) return;
+        if (sk_state_position(blob, p, section, i) % (int64_t)every == 0) cut_at(c, r->offset + at);
+    }
+}
+
+size_t sk_state_cuts(const uint8_t *blob, size_t len, const sk_state_parse *p, uint32_t step, size_t *cuts,
+                     size_t cap) {
     cutting c = {.cuts = cuts, .cap = cap, .len = len};
-    for (size_t i = 0; i < p->n_runs; i++) {
-        const sk_state_run *r = &p->runs[i];
-        cut_at(&c, r->offset - SK_STATE_RUN_HEADER_BYTES); /* the end of the frame, or of the run before */
-        size_t step = rows_between(r) * (size_t)r->row_bytes;
-        for (size_t at = step; step && at < r->bytes; at += step) cut_at(&c, r->offset + at);
+    for (size_t s = 0; s < p->n_sections; s++) {
+        const sk_state_section *section = &p->section[s];
+        for (size_t i = 0; i < section->n_runs; i++) {
+            const sk_state_run *r = &p->runs[section->first_run + i];
+            cut_at(&c, r->offset - SK_STATE_RUN_HEADER_BYTES); /* the end of the frame, or of the run before */
+            if (section->kind == SK_SECTION_KV) cut_rows(&c, blob, p, s, r, step);
+        }
     }
     cut_at(&c, len);
     return c.n;

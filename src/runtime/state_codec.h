@@ -24,7 +24,7 @@ enum {
     SK_STATE_HEADER_BYTES = 8,
     SK_STATE_RUN_HEADER_BYTES = 12, /* before the payload of each run */
     SK_STATE_MIN_SPAN = 4096,       /* shorter spans are not worth a block of their own */
-    SK_STATE_CUT_ROWS = 64          /* cuts inside a run (docs/benchmarks.md: what they save) */
+    SK_STATE_CUT_ROWS = 64          /* step of production (docs/benchmarks.md: what it saves) */
 };
 #define SK_STATE_MAGIC 0xaf143cd8u
 
@@ -93,10 +93,11 @@ int sk_state_canonicalise(uint8_t *blob, size_t len, const sk_state_parse *p, sk
 bool sk_state_positions_are(const uint8_t *blob, const sk_state_parse *p, size_t section, uint32_t from, uint32_t to);
 
 /* Offsets where blocks are cut: after each frame (metadata up to the first run), after each run, whose 12-byte header
- * travels with it, and inside runs of rows at every SK_STATE_CUT_ROWS-th row (or a power of two times as many, so that
- * a piece has at least twice SK_STATE_MIN_SPAN): a part that grows, or that differs at its end, shares its beginning. A
- * span shorter than SK_STATE_MIN_SPAN joins the next one, the last one the one before.
- * Ascending, the last is len. Returns how many there are (may exceed cap, then the first cap are written). */
-size_t sk_state_cuts(const sk_state_parse *p, size_t len, size_t *cuts, size_t cap);
+ * travels with it, and inside runs of K and V rows before every position that is a multiple of step (or of a power of
+ * two times step, so that a piece has at least twice SK_STATE_MIN_SPAN; 0 = not inside). Parts that share positions
+ * then share blocks, also when one is longer, or is a window that moved on. A span shorter than SK_STATE_MIN_SPAN joins
+ * the next one, at the end of a run or of the bytes the one before. blob: canonical. Ascending, the last is len.
+ * Returns how many there are (may exceed cap, then the first cap are written). */
+size_t sk_state_cuts(const uint8_t *blob, size_t len, const sk_state_parse *p, uint32_t step, size_t *cuts, size_t cap);
 
 #endif

@@ -13,14 +13,14 @@ static void parse_or_trap(const uint8_t *blob, size_t len, const sk_state_shape 
     if (sk_state_parse_blob(blob, len, shape, p, NULL) != SKIPPY_OK) __builtin_trap();
 }
 
-static void check_accounting(const sk_state_parse *p, size_t len) {
+static void check_accounting(const uint8_t *blob, size_t len, const sk_state_parse *p) {
     size_t end = SK_STATE_HEADER_BYTES;
     for (size_t i = 0; i < p->n_sections; i++) {
         if (p->section[i].offset != end) __builtin_trap();
         end += p->section[i].bytes;
     }
     if (end != len) __builtin_trap();
-    size_t cuts[64], n = sk_state_cuts(p, len, cuts, 64);
+    size_t cuts[64], n = sk_state_cuts(blob, len, p, SK_STATE_CUT_ROWS, cuts, 64);
     for (size_t i = 1; i < n && i < 64; i++)
         if (cuts[i] <= cuts[i - 1]) __builtin_trap();
     if (n == 0 || (n <= 64 && cuts[n - 1] != len)) __builtin_trap();
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sk_state_parse p;
     sk_err e = {0};
     if (sk_state_parse_blob(blob, len, &shape, &p, &e) == SKIPPY_OK) {
-        check_accounting(&p, len);
+        check_accounting(blob, len, &p);
         check_canonical(blob, len, &shape, &p);
         sk_state_parse_free(&p);
     } else if (e.text[0] == 0) {

@@ -337,9 +337,9 @@ static void cuts_ascend_and_separate_large_runs(void **state) {
     sk_made_blob b = sk_make_blob(&(sk_made){.n_kv = 1, .cells = {300}, .has_v = true, .rs = true});
     sk_state_parse p;
     parse_ok(&b, &HYBRID, &p);
-    size_t n = sk_state_cuts(&p, b.len, NULL, 0), cuts[128], last = 0;
+    size_t n = sk_state_cuts(b.bytes, b.len, &p, SK_STATE_CUT_ROWS, NULL, 0), cuts[128], last = 0;
     assert_true(n >= 3 && n <= 128); /* frame and K, V ... */
-    assert_int_equal(sk_state_cuts(&p, b.len, cuts, 128), n);
+    assert_int_equal(sk_state_cuts(b.bytes, b.len, &p, SK_STATE_CUT_ROWS, cuts, 128), n);
     for (size_t i = 0; i < n; i++) {
         assert_true(cuts[i] - last >= SK_STATE_MIN_SPAN);
         last = cuts[i];
@@ -358,7 +358,8 @@ static void cuts_ascend_and_separate_large_runs(void **state) {
     sk_made_free(&b);
     b = sk_make_blob(&(sk_made){.n_kv = 1, .cells = {2}, .has_v = true});
     parse_ok(&b, &DENSE, &p);
-    assert_int_equal(sk_state_cuts(&p, b.len, cuts, 32), 1); /* too small for more than one block */
+    assert_int_equal(sk_state_cuts(b.bytes, b.len, &p, SK_STATE_CUT_ROWS, cuts, 32),
+                     1); /* too small for more than one block */
     assert_int_equal(cuts[0], b.len);
     sk_state_parse_free(&p);
     sk_made_free(&b);

@@ -172,10 +172,10 @@ static int add_layout_cuts(const sk_state_shape *shape, sk_blob *b, sk_err *e) {
     sk_state_parse p;
     int rc = sk_state_parse_blob(b->data, b->len, shape, &p, e);
     if (rc) return rc;
-    size_t n = sk_state_cuts(&p, b->len, NULL, 0);
+    size_t n = sk_state_cuts(b->data, b->len, &p, SK_STATE_CUT_ROWS, NULL, 0);
     b->cuts = calloc(n ? n : 1, sizeof *b->cuts);
     if (b->cuts)
-        b->n_cuts = sk_state_cuts(&p, b->len, b->cuts, n);
+        b->n_cuts = sk_state_cuts(b->data, b->len, &p, SK_STATE_CUT_ROWS, b->cuts, n);
     else
         rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for %zu cuts", n);
     sk_state_parse_free(&p);

@@ -86,9 +86,9 @@ def _one_model(env, name, exact):
 
 
 def run(env):
-    models = ["qwen3", "falcon-h1"] + (["gemma3", "rwkv7"] if env.long else [])
-    for name in models:
+    for name in ["qwen3", "falcon-h1"] + (["rwkv7"] if env.long else []):
         _one_model(env, name, "bit")
-    if env.long:
-        for name in models:
-            _one_model(env, name, "state")
+    # Not gemma3 in bit mode: there a window's cells cannot be moved into order, and in a full context what was restored
+    # is now and then computed again after all.
+    for name in ["qwen3", "falcon-h1", "gemma3", "rwkv7"] if env.long else []:
+        _one_model(env, name, "state")

@@ -30,14 +30,15 @@ def _exchange(recorded):
 
 
 def run(_):
-    near = _Token("a", -1.0, [("a", -1.0), ("b", -1.2), ("c", -1.3)])
+    near = _Token("a", -1.0, [("a", -1.0), ("b", -1.02), ("c", -1.2)])
     far = _Token("a", -1.0, [("a", -1.0), ("b", -2.2), ("c", -2.3)])
     expect(difference(_Reply(near), _Reply(_Token("a"))) is None, "equal answers are equal")
     expect(difference(_Reply(near), _Reply(_Token("a", -1.0000001))), "bits: another likelihood is a difference")
-    expect(difference(_Reply(near), _Reply(_Token("b", -1.2))), "bits: a near tie is a difference")
+    expect(difference(_Reply(near), _Reply(_Token("b", -1.02))), "bits: a near tie is a difference")
     expect(difference(_Reply(near), _Reply(_Token("b")), bits=False) is None, "state: a near tie is none")
-    expect(difference(_Reply(near), _Reply(_Token("c")), bits=False), "state: a third token is a difference")
+    expect(difference(_Reply(near), _Reply(_Token("c")), bits=False), "state: a less likely token is a difference")
     expect(difference(_Reply(far), _Reply(_Token("b")), bits=False), "state: a far token is a difference")
+    expect(difference(_Reply(near), _Reply(_Token("d")), bits=False), "state: a token of no mention is a difference")
     expect(difference(_Reply(near, near), _Reply(near), bits=False), "state: a shorter answer is a difference")
 
     disk = _Reply(_Token("a"), hit="disk", cached=100)

@@ -108,7 +108,7 @@ class Server:
 
     def chat(self, messages, max_tokens, cache=True):
         """The greedy answer to a chat."""
-        body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, "logprobs": True, "top_logprobs": 3,
+        body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0, "logprobs": True, "top_logprobs": 5,
                 "cache_prompt": cache}
         data, headers = self._open("/v1/chat/completions", body)
         return Reply(json.loads(data), headers["X-Skippy-Cache"])
