@@ -66,7 +66,10 @@ static void note_result(sk_engine *en, const sk_put *p, unsigned stored, unsigne
     uint64_t id = sk_index_native(p->owner);
     if ((p->owner & 7u) == SK_TAG_ENTRY) {
         sk_reuse_entry *x = sk_reuse_entry_at(&en->reuse, id);
-        if (!x) return;
+        if (!x) { /* it left the context meanwhile: no second try */
+            en->st.exports_lost += again;
+            return;
+        }
         x->in_flight &= ~p->tiers;
         x->stored |= stored;
         x->refused |= refused;

@@ -217,7 +217,8 @@ static void start_over_in_order(sk_engine *en, sk_lane *l) {
     sk_preempt(en, l);
     if (!alone || !tried) return;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) sk_lane_clear(en, &en->lanes[i]);
-    sk_reuse_erase(&en->reuse, NULL);
+    while (sk_reuse_evict_one(&en->reuse, SKIPPY_EVICT_CELLS)) {
+    } /* to the stores first */
     sk_context_clear(en->ctx);
 }
 

@@ -198,6 +198,7 @@ typedef struct sk_engine_stats {
     uint64_t gated;                                         /* lookups where computing was faster than a store */
     uint64_t exports, export_bytes,
         exports_skipped; /* state copied out; skipped: no room to wait for the store thread */
+    uint64_t exports_lost; /* could not be stored, and were gone from the context when that was known */
     uint64_t imports, import_bytes;
     sk_tier_stats tiers;
     uint32_t queued, running, n_lanes;

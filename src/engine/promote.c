@@ -65,7 +65,9 @@ static enum sk_promotion look_at_result(sk_job *j, const sk_reuse_hit *hit, size
     /* the last token must be computed when nobody has its logits */
     bool no_logits = f->length == j->n_tokens && !f->logits && !hit->tier[SKIPPY_TIER_RESIDENT].terminal;
     if (f->rc == SKIPPY_OK && f->length > have && !no_logits) return SK_PROMOTE_READY;
-    if (f->rc) sk_log(SK_LOG_DEBUG, "a stored prefix of %u tokens could not be read: %s", f->length, f->why);
+    if (f->rc)
+        sk_log(f->rc == SKIPPY_E_CORRUPT ? SK_LOG_WARN : SK_LOG_DEBUG,
+               "a stored prefix of %u tokens could not be read and is computed: %s", f->length, f->why);
     j->no_tiers = f->rc != SKIPPY_OK || no_logits;
     sk_job_drop_fetch(j);
     return SK_PROMOTE_NONE;

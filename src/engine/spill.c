@@ -320,16 +320,44 @@ void sk_spill_step(sk_engine *en, bool busy) {
     spill_one(en, SKIPPY_REASON_WRITE_BEHIND);
 }
 
+/* Is anything on its way whose result may still ask for another try? */
+static bool any_in_flight(const sk_engine *en) {
+    for (size_t i = 0; i < en->reuse.n_entries; i++)
+        if (en->reuse.entries[i].in_flight) return true;
+    for (size_t i = 0; i < en->reuse.terminal.n; i++)
+        if (en->reuse.terminal.rows[i].in_flight) return true;
+    return false;
+}
+
+/* Waits until the store thread has finished something. False when it has nothing to do and reports nothing: a report
+ * was lost for lack of memory. */
+static bool wait_for_report(sk_engine *en) {
+    for (;;) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        pthread_mutex_lock(&en->lock);
+        while (!en->tier_event && pthread_cond_timedwait(&en->wake, &en->lock, &until) == 0) {
+        }
+        bool reported = en->tier_event;
+        pthread_mutex_unlock(&en->lock);
+        sk_tier_stats s;
+        sk_tiers_get_stats(en->tiers, &s);
+        if (reported || s.staging_bytes == 0) return reported;
+    }
+}
+
 void sk_spill_flush(sk_engine *en) {
     if (!en->tiers || !en->disk_ready) return;
     size_t n = 0;
-    for (; next_entry(en) || next_row(en); n++) {
-        if (spill_one(en, SKIPPY_REASON_SHUTDOWN)) continue;
-        /* no room: the store thread reports when it has finished something */
-        pthread_mutex_lock(&en->lock);
-        while (!en->tier_event) pthread_cond_wait(&en->wake, &en->lock);
-        pthread_mutex_unlock(&en->lock);
+    while (next_entry(en) || next_row(en) || any_in_flight(en)) {
+        if (spill_one(en, SKIPPY_REASON_SHUTDOWN)) {
+            n++;
+            continue;
+        }
+        /* no room, or all of it handed over */
+        if (!wait_for_report(en)) break;
         sk_take_tier_events(en);
     }
-    if (n) sk_log(SK_LOG_INFO, "writing %zu prefixes and rows of logits to disk", n);
+    if (n) sk_log(SK_LOG_INFO, "%zu prefixes and rows of logits were written to disk", n);
 }

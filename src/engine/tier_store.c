@@ -8,6 +8,7 @@
 #include "engine/tiers_internal.h"
 
 #define TELL_AFTER_NS 2000000000u
+#define LARGEST_SEGMENT ((uint64_t)64 << 20)
 
 enum { MAX_FOUND = 256, IDLE_MS = 1000 };
 
@@ -71,9 +72,23 @@ static bool opening_progress(void *ud, uint64_t done, uint64_t total) {
     return true;
 }
 
+static void warn_of_damage(const sk_tiers *t, skippy_disk_store *disk) {
+    skippy_store_stats s;
+    skippy_disk_get_stats(disk, &s);
+    if (s.dropped[SKIPPY_DROP_CORRUPT])
+        sk_log(SK_LOG_WARN, "the disk cache in '%s' was damaged: %llu entries were dropped and will be computed again",
+               t->dir, (unsigned long long)s.dropped[SKIPPY_DROP_CORRUPT]);
+}
+
 static void open_disk(sk_tiers *t) {
-    const skippy_disk_params p = {
-        .dir = t->dir, .name = t->name, .max_bytes = t->disk_bytes, .on_drop = sk_tiers_disk_dropped, .ud = t};
+    /* the limit is exceeded by a segment at most while one is rewritten, so a small limit gets small segments */
+    uint64_t eighth = t->disk_bytes / 8;
+    const skippy_disk_params p = {.dir = t->dir,
+                                  .name = t->name,
+                                  .max_bytes = t->disk_bytes,
+                                  .segment_bytes = t->disk_bytes && eighth < LARGEST_SEGMENT ? eighth : LARGEST_SEGMENT,
+                                  .on_drop = sk_tiers_disk_dropped,
+                                  .ud = t};
     skippy_disk_detail why = {{0}};
     skippy_disk_store *disk = NULL;
     opening o = {.t = t, .start = sk_now_ns()};
@@ -89,6 +104,7 @@ static void open_disk(sk_tiers *t) {
     if (rc == SKIPPY_OK && o.entries)
         sk_log(SK_LOG_INFO, "the disk cache has %zu prefixes and rows of logits (read in %.1f s)", o.entries,
                (double)(sk_now_ns() - o.start) / 1e9);
+    if (rc == SKIPPY_OK) warn_of_damage(t, disk);
     sk_tiers_emit(t, (sk_tier_event){.type = SK_TIER_OPENED, .tier = SKIPPY_TIER_DISK, .rc = rc});
 }
 

@@ -138,6 +138,20 @@ static void by_store(sk_buf *b, const char *name, const char *type, const sk_tie
 
 #define FIELD(name) offsetof(skippy_store_stats, name)
 
+static void render_dropped(const sk_tier_stats *t, sk_buf *b) {
+    static const char *const reasons[SKIPPY_DROP_REASONS] = {[SKIPPY_DROP_EVICTED] = "evicted",
+                                                             [SKIPPY_DROP_CORRUPT] = "corrupt",
+                                                             [SKIPPY_DROP_ERASED] = "erased",
+                                                             [SKIPPY_DROP_SUPERSEDED] = "superseded"};
+    family(b, "skippy_store_dropped_total", "counter", "Entries that left a store, by reason.");
+    for (size_t i = 0; i < SKIPPY_DROP_REASONS; i++) {
+        sk_buf_printf(b, "skippy_store_dropped_total{tier=\"ram\",reason=\"%s\"} %" PRIu64 "\n", reasons[i],
+                      t->ram.dropped[i]);
+        sk_buf_printf(b, "skippy_store_dropped_total{tier=\"disk\",reason=\"%s\"} %" PRIu64 "\n", reasons[i],
+                      t->disk.dropped[i]);
+    }
+}
+
 static void render_stores(const sk_engine_stats *s, const sk_engine_facts *f, sk_buf *b) {
     const sk_tier_stats *t = &s->tiers;
     gauge(b, "skippy_state_windows", f->state_windows,
@@ -153,10 +167,13 @@ static void render_stores(const sk_engine_stats *s, const sk_engine_facts *f, sk
     by_store(b, "skippy_store_read_bytes_total", "counter", t, FIELD(read_bytes), "Bytes read and verified.");
     by_store(b, "skippy_store_corrupt_blocks_total", "counter", t, FIELD(corrupt_blocks),
              "Blocks whose bytes did not match their digest; they were not used.");
+    render_dropped(t, b);
     counter(b, "skippy_exports_total", s->exports, "Prefixes and logits rows copied out of the runtime.");
     counter(b, "skippy_export_bytes_total", s->export_bytes, "Bytes copied out of the runtime.");
     counter(b, "skippy_exports_skipped_total", s->exports_skipped,
             "Evicted prefixes that were not kept: the store thread was behind.");
+    counter(b, "skippy_exports_lost_total", s->exports_lost,
+            "Evicted prefixes that could not be stored: a part of them was in no store any more.");
     counter(b, "skippy_imports_total", s->imports, "Prefixes imported into the runtime.");
     counter(b, "skippy_import_bytes_total", s->import_bytes, "Bytes imported into the runtime.");
     counter(b, "skippy_gated_total", s->gated, "Lookups where computing was faster than restoring from a store.");
