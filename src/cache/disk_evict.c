@@ -77,10 +77,8 @@ static int by_worth(const void *a, const void *b) {
 }
 
 static double score_of(const skippy_disk_store *s, const sk_disk_entry *e) {
-    const skippy_benefit_input in = {.cost_ms = e->m.cost_ms,
-                                     .total_bytes = (double)e->logical_bytes,
-                                     .hits = e->hits,
-                                     .age = s->tick - e->tick};
+    const skippy_benefit_input in = {
+        .cost_ms = e->m.cost_ms, .total_bytes = (double)e->logical_bytes, .hits = e->hits, .age = s->tick - e->tick};
     return skippy_benefit_score(&in);
 }
 

@@ -41,8 +41,9 @@ static void install_signals(void) {
     sigemptyset(&act.sa_mask);
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
-    act.sa_handler = SIG_IGN; /* a client that leaves is an error of write, not the end of the server */
+    act.sa_handler = SIG_IGN; /* a client that leaves, or a file that may not grow, is an error of write, not the end */
     sigaction(SIGPIPE, &act, NULL);
+    sigaction(SIGXFSZ, &act, NULL);
 }
 
 /* Each client is a file descriptor; the usual soft limit of 1024 is less than the server's own limits need. */
@@ -124,6 +125,8 @@ static enum sk_certified find_receipt(void *ud, const skippy_identity *id, char 
     int rc = sk_receipt_find(dir, &facts, &r, &e);
     if (rc != SKIPPY_OK) {
         snprintf(why, cap, "not certified: %s", e.text);
+        /* a receipt that cannot be read may have said "failed", and one that was asked for should be there */
+        if (rc != SKIPPY_E_NOT_FOUND || s->o.receipts) sk_log(SK_LOG_WARN, "%s", why);
         return SK_NOT_CERTIFIED;
     }
     snprintf(why, cap, "%s on %s: %s", r.passed ? "certified" : "certification failed", r.date, r.verdict);
@@ -194,6 +197,16 @@ static const char *size_text(uint64_t bytes, char *buf, size_t cap) {
     return buf;
 }
 
+static void print_disk(const service *s) {
+    if (!sk_engine_get_facts(s->engine)->disk_store) return;
+    sk_engine_stats stats;
+    sk_engine_get_stats(s->engine, &stats);
+    printf("  disk     %s: %s\n", s->o.engine.disk_dir,
+           !stats.tiers.disk_on     ? "not used, see the warning"
+           : stats.tiers.disk_ready ? "prefixes outlive the server"
+                                    : "being opened; prefixes outlive the server");
+}
+
 static void print_facts(const service *s) {
     const sk_model_info *info = sk_model_get_info(s->model);
     const sk_engine_facts *f = sk_engine_get_facts(s->engine);
@@ -203,9 +216,10 @@ static void print_facts(const service *s) {
     printf("  model    %s (%s, %s)\n", info->id, info->desc, size_text(info->size_bytes, size, sizeof size));
     printf("  cache    %s: %s\n", f->cache_mode, f->cache_reason);
     if (f->ram_store)
-        printf("  memory   %s for prefixes that leave the context\n", size_text(f->ram_bytes, size, sizeof size));
-    if (f->disk_store) printf("  disk     %s: prefixes outlive the server\n", s->o.engine.disk_dir);
-    if (f->certified != SK_NOT_CERTIFIED) printf("  exactness %s\n", f->certified_text);
+        printf("  memory   %s for prefixes that leave the context\n",
+               f->ram_bytes >= UINT64_C(1) << 50 ? "no limit" : size_text(f->ram_bytes, size, sizeof size));
+    print_disk(s);
+    if (f->certified != SK_NOT_CERTIFIED) printf("  receipt  %s\n", f->certified_text);
     if (f->state_reason && *f->state_reason) printf("  state    %s\n", f->state_reason);
     printf("  context  %u tokens, %u lanes, %d threads, KV %s/%s\n", f->n_ctx, f->n_lanes, (int)f->n_threads, f->type_k,
            f->type_v);
@@ -261,7 +275,6 @@ static void serve(service *s) {
     else
         print_facts(s);
     sk_server_run(s->server);
-    sk_log(SK_LOG_INFO, "stopped");
 }
 
 int sk_cli_serve(int argc, char **argv) {
@@ -285,6 +298,8 @@ int sk_cli_serve(int argc, char **argv) {
             code = EXIT_FAILED;
         }
     }
+    bool served = s.server != NULL;
     stop(&s);
+    if (served) sk_log(SK_LOG_INFO, "stopped");
     return code;
 }

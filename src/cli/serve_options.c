@@ -311,7 +311,8 @@ static bool set_share(const sk_args *a, double *share, sk_err *e) {
     char *end = NULL;
     double percent = strtod(a->value, &end);
     if (end != a->value && *end == '%') end++;
-    if (end == a->value || *end || !(percent >= 0) || percent > 100) {
+    if (end == a->value || strspn(a->value, "0123456789.%") != strlen(a->value) || *end || !(percent >= 0) ||
+        percent > 100) {
         sk_err_set(e, SKIPPY_E_INVALID, "%s needs a percentage from 0 to 100, not '%s'", a->name, a->value);
         return false;
     }

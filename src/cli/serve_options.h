@@ -21,8 +21,8 @@ typedef struct sk_serve_options {
     uint16_t port;
     bool allow_anonymous;
     const char *receipts; /* folder; NULL = the default one */
-    sk_auth *auth;       /* owned */
-    char *chat_template; /* owned; NULL = the model's */
+    sk_auth *auth;        /* owned */
+    char *chat_template;  /* owned; NULL = the model's */
     bool json, help;
 } sk_serve_options;
 

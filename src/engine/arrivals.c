@@ -86,11 +86,11 @@ static void note_result(sk_engine *en, const sk_put *p, unsigned stored, unsigne
 static void take_put(sk_engine *en, sk_put *p) {
     unsigned stored = 0, refused = 0;
     bool lost = false;
-    for (uint8_t tier = SKIPPY_TIER_RAM; tier <= SKIPPY_TIER_DISK; tier++) {
+    for (unsigned tier = SKIPPY_TIER_RAM; tier <= SKIPPY_TIER_DISK; tier++) {
         if (!(p->tiers & 1u << tier)) continue;
         int rc = p->rc[tier];
         if (rc == SKIPPY_OK || rc == SKIPPY_E_EXISTS) {
-            add_to_index(en, tier, p->id[tier], &p->m);
+            add_to_index(en, (uint8_t)tier, p->id[tier], &p->m);
             stored |= 1u << tier;
         } else if (rc == SKIPPY_E_NOT_FOUND || rc == SKIPPY_E_CORRUPT) {
             lost = true;

@@ -217,7 +217,7 @@ static int make_identity(sk_engine *en, sk_err *e) {
     id->kv_type_v = ci->type_v;
     id->flash_attn = ci->flash_attn;
     id->kv_unified = true;
-    id->swa_full = en->params.swa_full;
+    id->swa_full = en->params.swa_full && mi->n_swa > 0; /* says nothing about a model without a window */
     id->kv_layout = "llama.cpp-unified-1";
     id->n_ctx = ci->n_ctx;
     id->rope_freq_base = en->params.rope_freq_base;

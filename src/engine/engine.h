@@ -193,11 +193,11 @@ typedef struct sk_engine_stats {
     uint64_t evictions[7]; /* by enum skippy_evict_reason */
     uint64_t restore_faults;
     uint64_t hits_ram, hits_disk;
-    uint64_t shadows, shadow_disagreements, shadow_skipped; /* skipped: no idle lane in time */
+    uint64_t shadows, shadow_disagreements, shadow_skipped; /* skipped: no lane was idle for it */
     double shadow_max_drift;                                /* largest relative distance of two rows of logits */
     uint64_t gated;                                         /* lookups where computing was faster than a store */
     uint64_t exports, export_bytes,
-        exports_skipped; /* state copied out; skipped: no room to wait for the store thread */
+        exports_skipped;   /* state copied out; skipped: no room to wait for the store thread */
     uint64_t exports_lost; /* could not be stored, and were gone from the context when that was known */
     uint64_t imports, import_bytes;
     sk_tier_stats tiers;

@@ -60,9 +60,9 @@ int sk_lineage_set(sk_lineage *l, size_t k, sk_window *w) {
     if (k >= l->cap) {
         size_t cap = l->cap ? l->cap : 8;
         while (cap <= k) cap *= 2;
-        sk_window **grown = realloc(l->slot, cap * sizeof *grown);
+        sk_window **grown = realloc(l->slot, cap * sizeof(sk_window *));
         if (!grown) return SKIPPY_E_NOMEM;
-        memset(grown + l->cap, 0, (cap - l->cap) * sizeof *grown);
+        memset(grown + l->cap, 0, (cap - l->cap) * sizeof(sk_window *));
         l->slot = grown;
         l->cap = cap;
     }

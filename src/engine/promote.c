@@ -22,7 +22,9 @@ static bool offers_more(const sk_reuse_hit *hit, uint8_t tier, size_t have) {
 /* The tier to restore from; SKIPPY_TIER_COUNT = none. RAM is asked first: it is faster wherever both have the same. */
 static uint8_t choose(sk_engine *en, sk_job *j, const sk_reuse_hit *hit, size_t have) {
     uint8_t best = SKIPPY_TIER_COUNT;
-    for (uint8_t tier = SKIPPY_TIER_RAM; tier <= SKIPPY_TIER_DISK; tier++) {
+    const uint8_t tiers[] = {SKIPPY_TIER_RAM, SKIPPY_TIER_DISK};
+    for (size_t i = 0; i < sizeof tiers; i++) {
+        const uint8_t tier = tiers[i];
         if (!offers_more(hit, tier, have) || (tier == SKIPPY_TIER_DISK && !en->disk_ready)) continue;
         if (best < SKIPPY_TIER_COUNT && hit->tier[tier].length <= hit->tier[best].length + MIN_GAIN) continue;
         size_t length = hit->tier[tier].length;

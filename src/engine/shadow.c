@@ -27,10 +27,11 @@ void sk_shadow_free(sk_shadow *s) {
 bool sk_shadow_due(sk_shadow *s) {
     if (!(s->share > 0)) return false;
     s->due += s->share;
-    if (s->due < 1 || s->waiting || s->running) return false;
+    if (s->due < 1) return false;
     s->due -= 1;
-    if (s->due > 1) s->due = 1; /* a long comparison leaves no debt behind */
-    return true;
+    if (!s->waiting && !s->running) return true;
+    s->skipped++;
+    return false;
 }
 
 bool sk_shadow_take(sk_shadow *s, const skippy_key *ns, const int32_t *tokens, size_t n, const float *row) {
@@ -66,18 +67,26 @@ void sk_shadow_distrust(sk_shadow *s, const skippy_key *ns) {
     s->distrusted[s->n_distrusted++] = *ns;
 }
 
+/* Two values that are not finite: the same kind of infinity, or the same NaN. */
+static bool same_bits(float a, float b) {
+    uint32_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y;
+}
+
 double sk_shadow_distance(const float *a, const float *b, size_t n) {
-    if (memcmp(a, b, n * sizeof *a) == 0) return 0;
     double difference = 0, norm = 0;
     for (size_t i = 0; i < n; i++) {
         if (!isfinite(a[i]) || !isfinite(b[i])) {
-            if (memcmp(&a[i], &b[i], sizeof *a) != 0) return INFINITY;
+            if (!same_bits(a[i], b[i])) return INFINITY;
             continue;
         }
         double d = (double)a[i] - (double)b[i];
         difference += d * d;
         norm += (double)b[i] * (double)b[i];
     }
+    if (difference == 0) return 0;
     return norm > 0 ? sqrt(difference / norm) : INFINITY;
 }
 

@@ -19,6 +19,7 @@ typedef struct sk_shadow_case {
 
 typedef struct sk_shadow {
     double share, due; /* due: comparisons owed so far; one is taken when it reaches 1 */
+    uint64_t skipped;  /* owed and not made: another one was waiting or running, or a client needed the lane */
     size_t n_vocab;
     bool waiting, running;
     sk_shadow_case hit; /* while waiting or running */

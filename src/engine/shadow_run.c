@@ -9,7 +9,7 @@
 
 void sk_shadow_consider(sk_engine *en, const sk_job *j, const float *row) {
     if (j->is_shadow || j->stats.cache.source == SK_SRC_NONE || !sk_shadow_due(&en->shadow)) return;
-    if (!sk_shadow_take(&en->shadow, &j->ns, j->tokens, j->n_prompt, row)) en->st.shadow_skipped++;
+    if (!sk_shadow_take(&en->shadow, &j->ns, j->tokens, j->n_prompt, row)) en->shadow.skipped++;
 }
 
 static void no_event(void *ud, const sk_gen_event *ev) {
@@ -33,7 +33,7 @@ void sk_shadow_start(sk_engine *en) {
     sk_err err = {0};
     s->waiting = false;
     if (sk_job_create(en->model, &r, 0, &job, &err) != SKIPPY_OK) {
-        en->st.shadow_skipped++;
+        en->shadow.skipped++;
         sk_shadow_drop(s);
         return;
     }
@@ -48,7 +48,7 @@ void sk_shadow_yield(sk_engine *en) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
         if (!l->job || !l->job->is_shadow) continue;
-        en->st.shadow_skipped++;
+        en->shadow.skipped++;
         sk_shadow_drop(&en->shadow);
         sk_lane_finish(en, l, false);
     }

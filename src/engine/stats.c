@@ -37,6 +37,7 @@ void sk_stats_publish(sk_engine *en) {
     s->seqs_used = rs.entries;
     s->seqs_total = en->facts.cache_seqs;
     memcpy(s->evictions, rs.evictions, sizeof s->evictions);
+    s->shadow_skipped = en->shadow.skipped;
     s->n_lanes = en->params.n_lanes;
     s->running = s->queued = 0;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) s->running += en->lanes[i].job != NULL;

@@ -8,6 +8,7 @@
 #include "engine/tiers_internal.h"
 
 #define TELL_AFTER_NS 2000000000u
+#define TELL_FAILURE_NS 60000000000u
 #define LARGEST_SEGMENT ((uint64_t)64 << 20)
 
 enum { MAX_FOUND = 256, IDLE_MS = 1000 };
@@ -226,6 +227,14 @@ static void drop_known_blocks(work *w) {
     w->src.n = kept;
 }
 
+/* Once for each failure: the store refuses puts for a while after it. */
+static void tell_failure(sk_tiers *t, const skippy_disk_detail *why) {
+    uint64_t now = sk_now_ns();
+    if (t->failure_told && now - t->failure_told < TELL_FAILURE_NS) return;
+    t->failure_told = now;
+    sk_log(SK_LOG_WARN, "the disk cache could not be written: %s", why->text);
+}
+
 static int store_in(sk_tiers *t, sk_put *p, work *w, uint8_t tier) {
     w->src.cursor = 0;
     if (tier == SKIPPY_TIER_RAM)
@@ -233,7 +242,7 @@ static int store_in(sk_tiers *t, sk_put *p, work *w, uint8_t tier) {
     if (!t->disk) return SKIPPY_E_UNSUPPORTED;
     skippy_disk_detail why = {{0}};
     int rc = skippy_disk_put(t->disk, &p->m, give_block, &w->src, &p->id[tier], &why);
-    if (rc == SKIPPY_E_IO) sk_log(SK_LOG_WARN, "the disk cache could not be written: %s", why.text);
+    if (rc == SKIPPY_E_IO) tell_failure(t, &why);
     return rc;
 }
 
@@ -242,9 +251,9 @@ static void do_put(sk_tiers *t, sk_put *p) {
     int rc = describe(p, &w);
     const skippy_block_ref *all = w.refs;
     if (rc == SKIPPY_OK && w.src.n) drop_known_blocks(&w);
-    for (uint8_t tier = 0; tier < SKIPPY_TIER_COUNT; tier++) {
+    for (unsigned tier = 0; tier < SKIPPY_TIER_COUNT; tier++) {
         bool wanted = (p->tiers & 1u << tier) != 0;
-        p->rc[tier] = !wanted ? SKIPPY_E_UNSUPPORTED : rc ? rc : store_in(t, p, &w, tier);
+        p->rc[tier] = !wanted ? SKIPPY_E_UNSUPPORTED : rc ? rc : store_in(t, p, &w, (uint8_t)tier);
     }
     for (size_t i = 0; i < p->n_parts; i++) {
         sk_put_part *part = &p->parts[i];

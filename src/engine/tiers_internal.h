@@ -39,7 +39,8 @@ struct sk_tiers {
     sk_command *first, *last;
     sk_fetch *fetch_first, *fetch_last;
     sk_tier_event *event_first, *event_last;
-    size_t n_found; /* FOUND events that nobody took yet */
+    size_t n_found;        /* FOUND events that nobody took yet */
+    uint64_t failure_told; /* store thread: when the last failed write was logged */
     bool disk_wanted, stop, stop_fetch, aborting /* the opening scan */;
     uint64_t staged, fetches, fetch_failures, fetch_bytes;
 };

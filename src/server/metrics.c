@@ -180,8 +180,7 @@ static void render_stores(const sk_engine_stats *s, const sk_engine_facts *f, sk
     counter(b, "skippy_shadows_total", s->shadows, "Hits that were computed again and compared.");
     counter(b, "skippy_shadow_disagreements_total", s->shadow_disagreements,
             "Comparisons that disagreed; each ended reuse for its namespace.");
-    counter(b, "skippy_shadow_skipped_total", s->shadow_skipped,
-            "Comparisons given up because a client needed the lane.");
+    counter(b, "skippy_shadow_skipped_total", s->shadow_skipped, "Comparisons not made: no lane was idle for them.");
     family(b, "skippy_shadow_max_distance", "gauge", "Largest relative distance of two rows of logits so far.");
     sk_buf_printf(b, "skippy_shadow_max_distance %.9g\n", s->shadow_max_drift);
     gauge(b, "skippy_staging_bytes", t->staging_bytes, "Copied out, not stored yet.");
