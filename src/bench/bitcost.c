@@ -158,7 +158,7 @@ static void close_side(const contest *c, side *x) {
 
 /* The first round is not measured: in it each side decodes its batch shapes for the first time. */
 static int play(contest *c, sk_cost_sample (*rounds)[SK_COST_SIDES], sk_err *e) {
-    sk_cost_sample unmeasured[SK_COST_SIDES];
+    sk_cost_sample unmeasured[SK_COST_SIDES] = {{0}};
     int rc = SKIPPY_OK;
     for (int mode = 0; mode < SK_COST_SIDES; mode++) {
         sk_endpoint_init(&c->sides[mode].ep, c->sides[mode].port, c->o->timeout_ms);

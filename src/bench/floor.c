@@ -76,6 +76,7 @@ static int bare_ended(const bare *b, sk_err *e) {
 static int hear(const bare *b, int timeout_ms, json_t **out, sk_err *e) {
     char line[LINE_BYTES];
     size_t n = 0;
+    line[0] = '\0';
     while (n == 0 || line[n - 1] != '\n') {
         struct pollfd p = {.fd = b->from, .events = POLLIN};
         const int ready = poll(&p, 1, timeout_ms);
