@@ -165,6 +165,22 @@ static bool covered(sk_reuse *r, const skippy_key *ns, const int32_t *tokens, si
     return true;
 }
 
+/* The newest entry stands behind those that it begins with, and before those that begin with it. */
+static void count_deeper(sk_reuse *r) {
+    sk_reuse_entry *x = &r->entries[r->n_entries - 1];
+    for (size_t i = 0; i + 1 < r->n_entries; i++) {
+        sk_reuse_entry *y = &r->entries[i];
+        size_t n = x->n_tokens < y->n_tokens ? x->n_tokens : y->n_tokens;
+        if (x->n_tokens == y->n_tokens || !skippy_key_equal(&x->ns, &y->ns) ||
+            memcmp(x->tokens, y->tokens, n * sizeof *x->tokens) != 0)
+            continue;
+        if (y->n_tokens < x->n_tokens)
+            y->deeper++;
+        else
+            x->deeper++;
+    }
+}
+
 static int add_entry(sk_reuse *r, const sk_reuse_entry *x) {
     if (r->n_entries == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 16;
@@ -174,6 +190,7 @@ static int add_entry(sk_reuse *r, const sk_reuse_entry *x) {
         r->cap = cap;
     }
     r->entries[r->n_entries++] = *x;
+    count_deeper(r);
     return SKIPPY_OK;
 }
 

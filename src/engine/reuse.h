@@ -35,6 +35,7 @@ typedef struct sk_reuse_entry {
     unsigned refused;   /* will not be taken there */
     unsigned in_flight; /* is on its way there */
     uint32_t tries;     /* failed attempts to store it */
+    uint32_t deeper;    /* longer entries of the same beginning that were recorded so far */
     uint64_t since;     /* clock of its last change: newer entries are stored first */
 } sk_reuse_entry;
 

@@ -15,7 +15,7 @@
 #define SPILL_PAUSE_NS 500000000u
 #define MIB (1024u * 1024u)
 
-enum { MAX_TRIES = 3 };
+enum { MAX_TRIES = 3, LAST_BOUNDARIES = 3 };
 
 /* ---- opening ---- */
 
@@ -251,8 +251,18 @@ static unsigned present(const sk_engine *en, const skippy_key *ns, const int32_t
     return mask;
 }
 
+/* Is an entry worth its copy? Where every boundary has a state of its own, a conversation leaves several behind with
+ * each turn. The next turn begins at one of the last ones (end of the answer, of the prompt, start of the last
+ * message); an older one is kept when it was of use before, as the end of a system prompt is. */
+static bool is_valuable(const sk_engine *en, const sk_reuse_entry *x) {
+    skippy_resident_entry info;
+    if (!en->reuse.exact || x->deeper < LAST_BOUNDARIES) return true;
+    return skippy_resident_get(en->reuse.resident, x->id, &info) == SKIPPY_OK && info.hits > 0;
+}
+
 static void keep_entry(void *ud, sk_reuse_entry *x) {
     sk_engine *en = ud;
+    if (!is_valuable(en, x)) return;
     unsigned tiers = sk_tiers_mask(en->tiers) & ON_EVICTION & ~x->refused & ~x->in_flight;
     if (tiers) tiers &= ~present(en, &x->ns, x->tokens, x->n_tokens, false);
     if (!tiers || x->tries >= MAX_TRIES) return;
@@ -279,7 +289,7 @@ static sk_reuse_entry *next_entry(const sk_engine *en) {
     sk_reuse_entry *best = NULL;
     for (size_t i = 0; i < en->reuse.n_entries; i++) {
         sk_reuse_entry *x = &en->reuse.entries[i];
-        if (x->tries < MAX_TRIES && behind(en, x->stored, x->refused, x->in_flight) &&
+        if (x->tries < MAX_TRIES && is_valuable(en, x) && behind(en, x->stored, x->refused, x->in_flight) &&
             (!best || x->since > best->since))
             best = x;
     }

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/tiers_internal.h"
@@ -327,8 +330,15 @@ static sk_command *next_command(sk_tiers *t, bool may_tidy, bool *tidy) {
     return c;
 }
 
+/* llama.cpp's threads wait for each other in loops: one that loses its core to this thread stops all of them. Storing
+ * can wait; what does not fit the staging meanwhile is not stored. */
+static void stand_back(void) {
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), 19); /* Linux: of this thread alone */
+}
+
 void *sk_tiers_store_main(void *arg) {
     sk_tiers *t = arg;
+    stand_back();
     if (t->disk_wanted) open_disk(t);
     bool more = t->disk != NULL, tidy = false;
     for (sk_command *c; (c = next_command(t, more, &tidy)) != NULL || tidy;) {
