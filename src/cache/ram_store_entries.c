@@ -1,7 +1,7 @@
 /* Entries of the RAM store: their memory, their look-ups, and how they leave. */
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "cache/ram_store_internal.h"
 
 /* ---- look-up ---- */
@@ -103,18 +103,12 @@ bool sk_ram_entries_reserve(skippy_ram_store *s) {
 
 /* ---- coming and going ---- */
 
-static uint64_t wall_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 void sk_ram_entry_touch(skippy_ram_store *s, sk_ram_entry *e) {
     e->last_use = ++s->clock;
     /* Whoever holds a lease reads the manifest without the lock. */
     if (e->leases) return;
     e->m.hits = e->hits;
-    e->m.used_ms = wall_ms();
+    e->m.used_ms = sk_unix_ms();
 }
 
 static void count(skippy_ram_store *s, const sk_ram_entry *e, bool comes) {

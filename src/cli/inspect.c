@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/args.h"
 #include "cli/inspect_print.h"
 #include "cli/load_bar.h"
@@ -142,12 +143,6 @@ static int list_stores(const char *dir, list *l, sk_err *e) {
     return SKIPPY_OK;
 }
 
-static uint64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* ---- verification, with a bar on a terminal ---- */
 
 static bool show_progress(void *ud, uint64_t done, uint64_t total) {
@@ -194,7 +189,7 @@ static int inspect_one(run *r, const listed *l, sk_err *e) {
     inspect_store s;
     int rc = inspect_store_open(&s, r->o->dir, l->name, e);
     if (rc != SKIPPY_OK) return rc;
-    const inspect_about about = {l->bytes, l->in_use, r->o->verify, now_ms()};
+    const inspect_about about = {l->bytes, l->in_use, r->o->verify, sk_unix_ms()};
     const inspect_entry *only = r->o->entry ? inspect_store_find(&s, r->o->entry) : NULL;
     const bool show = only || !r->o->entry;
     if (show && r->o->verify) rc = verify(&s, only);

@@ -48,9 +48,9 @@ void sk_lane_clear(sk_engine *en, sk_lane *l) {
 }
 
 void sk_lane_record(sk_engine *en, sk_lane *l) {
-    const sk_owner owner = sk_job_owner(l->job);
+    const sk_prefix prefix = sk_job_prefix(l->job, l->n);
     if (en->tiers && !l->lineage) l->lineage = sk_lineage_new(); /* without one, each export is a whole one */
-    sk_reuse_record(&en->reuse, &owner, l->job->tokens, l->n, l->id, l->lineage, 0);
+    sk_reuse_record(&en->reuse, &prefix, l->id, l->lineage, 0);
 }
 
 void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {

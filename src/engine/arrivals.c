@@ -63,24 +63,19 @@ static void forget_windows(sk_put *p) {
 }
 
 static void note_result(sk_engine *en, const sk_put *p, unsigned stored, unsigned refused, bool again) {
-    uint64_t id = sk_index_native(p->owner);
-    if ((p->owner & 7u) == SK_TAG_ENTRY) {
-        sk_reuse_entry *x = sk_reuse_entry_at(&en->reuse, id);
-        if (!x) { /* it left the context meanwhile: no second try */
-            en->st.exports_lost += again;
-            return;
-        }
-        x->in_flight &= ~p->tiers;
-        x->stored |= stored;
-        x->refused |= refused;
-        x->tries += again;
-    } else {
+    uint64_t id = p->owner;
+    if (p->m.payload_kind == SKIPPY_PAYLOAD_TERMINAL) {
         sk_terminal_row *row = sk_terminal_find(&en->reuse.terminal, id);
-        if (!row) return;
-        row->in_flight &= ~p->tiers;
-        row->stored |= stored;
-        row->refused |= refused;
+        if (row) sk_copies_settle(&row->copies, p->tiers, stored, refused);
+        return;
     }
+    sk_reuse_entry *x = sk_reuse_entry_at(&en->reuse, id);
+    if (!x) { /* it left the context meanwhile: no second try */
+        en->st.exports_lost += again;
+        return;
+    }
+    sk_copies_settle(&x->copies, p->tiers, stored, refused);
+    x->tries += again;
 }
 
 static void take_put(sk_engine *en, sk_put *p) {
@@ -117,15 +112,6 @@ static void take_fetch(sk_engine *en, sk_tier_event *ev) {
     }
 }
 
-static void take_erased(sk_engine *en, const sk_tier_event *ev) {
-    pthread_mutex_lock(&en->lock);
-    en->erase_count += ev->count;
-    en->erase_rc = ev->rc;
-    en->erase_done = true;
-    pthread_cond_broadcast(&en->erased);
-    pthread_mutex_unlock(&en->lock);
-}
-
 static void take(sk_engine *en, sk_tier_event *ev) {
     switch (ev->type) {
     case SK_TIER_PUT: take_put(en, ev->put); break;
@@ -138,7 +124,7 @@ static void take(sk_engine *en, sk_tier_event *ev) {
             skippy_index_remove(en->reuse.index, sk_index_id(ev->id, tag_of(ev->tier, SKIPPY_PAYLOAD_TERMINAL)));
         break;
     case SK_TIER_FETCHED: take_fetch(en, ev); break;
-    case SK_TIER_ERASED: take_erased(en, ev); break;
+    case SK_TIER_ERASED: sk_erase_report(en, ev->count, true, ev->rc); break;
     case SK_TIER_OPENED: en->disk_ready = ev->rc == SKIPPY_OK; break;
     }
 }

@@ -278,8 +278,8 @@ static void finish_rows(sk_engine *en, sk_lane *l) {
     if (l->n == j->n_prompt && j->is_shadow) sk_shadow_finish(en, j, row);
     if (l->n == j->n_prompt) sk_shadow_consider(en, j, row);
     if (l->n == j->n_prompt && sk_may_reuse(en, j)) {
-        const sk_owner owner = sk_job_owner(j);
-        sk_reuse_record_logits(&en->reuse, &owner, j->tokens, j->n_prompt, row, 0);
+        const sk_prefix prompt = sk_job_prefix(j, j->n_prompt);
+        sk_reuse_record_logits(&en->reuse, &prompt, row, 0);
     }
     sk_lane_sample(en, l, row);
 }

@@ -174,11 +174,7 @@ static void sleep_idle(sk_engine *en) {
         pthread_cond_wait(&en->wake, &en->lock);
         return;
     }
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 20 * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = sk_wall_after_ms(20);
     pthread_cond_timedwait(&en->wake, &en->lock, &until);
 }
 
@@ -266,7 +262,7 @@ static size_t erase_resident(sk_engine *en, const skippy_erase_filter *f) {
     return sk_reuse_erase(&en->reuse, f);
 }
 
-static void finish_erase(sk_engine *en, size_t n, bool done, int rc) {
+void sk_erase_report(sk_engine *en, size_t n, bool done, int rc) {
     pthread_mutex_lock(&en->lock);
     en->erase_wanted = false;
     en->erase_count += n;
@@ -286,7 +282,7 @@ static void erase_if_wanted(sk_engine *en) {
     size_t n = erase_resident(en, en->erase_filter);
     publish(en);
     int rc = en->tiers ? sk_tiers_erase(en->tiers, en->erase_filter) : SKIPPY_OK;
-    finish_erase(en, n, !en->tiers || rc, rc);
+    sk_erase_report(en, n, !en->tiers || rc, rc);
 }
 
 static void *engine_main(void *arg) {
@@ -305,7 +301,7 @@ static void *engine_main(void *arg) {
     }
     end_jobs(en, true);
     sk_stats_publish(en);
-    finish_erase(en, 0, true, SKIPPY_E_CANCELLED); /* too late for it, and nobody may wait for ever */
+    sk_erase_report(en, 0, true, SKIPPY_E_CANCELLED); /* too late for it, and nobody may wait for ever */
     sk_spill_flush(en);
     return NULL;
 }

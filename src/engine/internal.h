@@ -99,9 +99,14 @@ static inline bool sk_may_reuse(const sk_engine *en, const sk_job *j) {
     return en->reuse.enabled && !j->no_cache && !sk_shadow_distrusts(&en->shadow, &j->ns);
 }
 
-static inline sk_owner sk_job_owner(const sk_job *j) {
-    return (sk_owner){.ns = j->ns, .tenant = j->tenant, .cache_namespace = j->cache_namespace};
+/* The first n tokens of a request; borrowed from it. */
+static inline sk_prefix sk_job_prefix(const sk_job *j, size_t n) {
+    return (sk_prefix){
+        .ns = j->ns, .tokens = j->tokens, .n_tokens = n, .tenant = j->tenant, .cache_namespace = j->cache_namespace};
 }
+
+/* engine.c: n more things are erased; done: nothing more will come, and whoever waits may go on. */
+void sk_erase_report(sk_engine *en, size_t n, bool done, int rc);
 
 /* build.c */
 int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **out, sk_err *e);

@@ -111,11 +111,11 @@ static int import(sk_engine *en, sk_lane *l, const sk_fetch *f, sk_err *e) {
 
 /* Makes the imported state resident under its own name, so that the next request finds it without a store. */
 static void record(sk_engine *en, sk_lane *l, sk_job *j, const sk_fetch *f) {
-    const sk_owner owner = sk_job_owner(j);
+    const sk_prefix prefix = sk_job_prefix(j, f->length);
     unsigned stored = f->stored_tokens == f->length ? 1u << f->tier : 0;
-    if (en->reuse.exact) sk_reuse_record(&en->reuse, &owner, f->tokens, f->length, l->id, l->lineage, stored);
+    if (en->reuse.exact) sk_reuse_record(&en->reuse, &prefix, l->id, l->lineage, stored);
     if (f->logits && f->n_logits == en->reuse.terminal.n_vocab)
-        sk_reuse_record_logits(&en->reuse, &owner, f->tokens, f->length, f->logits, 1u << f->tier);
+        sk_reuse_record_logits(&en->reuse, &prefix, f->logits, 1u << f->tier);
 }
 
 int sk_promote_import(sk_engine *en, sk_lane *l, sk_job *j, sk_err *e) {

@@ -30,9 +30,7 @@ int sk_reuse_init(sk_reuse *r, const sk_reuse_params *p, sk_err *e) {
 }
 
 static void entry_free(sk_reuse_entry *x) {
-    free(x->tokens);
-    free(x->tenant);
-    free(x->cache_namespace);
+    sk_prefix_free(&x->prefix);
     sk_lineage_release(x->lineage);
 }
 
@@ -91,32 +89,27 @@ static void find_aligned(const sk_reuse *r, const skippy_key *ns, const int32_t 
     skippy_index_walk(r->index, ns, tokens, n, visit_aligned, &a);
 }
 
-/* Shorter states: at least one token has to be computed to get its logits. */
-static void find_shorter(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *hit) {
-    skippy_match m;
-    if (r->align > 1) {
-        find_aligned(r, ns, tokens, n, hit);
-        return;
-    }
-    if (n == 1 || skippy_index_match(r->index, ns, tokens, n, n - 1, &m) != SKIPPY_OK) return;
-    for (int t = 0; t < SKIPPY_TIER_COUNT; t++) {
-        hit->tier[t].length = m.state[t].length;
-        hit->tier[t].id = sk_index_native(m.state[t].id);
-    }
-}
-
 void sk_reuse_find(const sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n, sk_reuse_hit *out) {
     memset(out, 0, sizeof *out);
-    skippy_match m;
+    skippy_match m, below = {0};
     if (!r->enabled || skippy_index_match(r->index, ns, tokens, n, n, &m) != SKIPPY_OK) return;
     out->common = m.common;
-    find_shorter(r, ns, tokens, n, out);
+    bool whole[SKIPPY_TIER_COUNT], cut = false;
     for (int t = 0; t < SKIPPY_TIER_COUNT; t++) {
         out->tier[t].terminal = sk_index_native(m.terminal[t]);
-        bool logits = m.terminal[t] || m.terminal[SKIPPY_TIER_RESIDENT];
-        if (m.state[t].length != n || !logits) continue;
-        out->tier[t].length = n;
-        out->tier[t].id = sk_index_native(m.state[t].id);
+        whole[t] = m.state[t].length == n && (m.terminal[t] || m.terminal[SKIPPY_TIER_RESIDENT]);
+        cut = cut || (m.state[t].length == n && !whole[t]);
+    }
+    /* Without its logits the last token has to be computed, so only shorter states count. */
+    if (r->align > 1)
+        find_aligned(r, ns, tokens, n, out);
+    else if (cut && n > 1)
+        skippy_index_match(r->index, ns, tokens, n, n - 1, &below);
+    for (int t = 0; t < SKIPPY_TIER_COUNT; t++) {
+        if (!whole[t] && r->align > 1) continue;
+        const skippy_match *from = m.state[t].length < n || whole[t] ? &m : &below;
+        out->tier[t].length = from->state[t].length;
+        out->tier[t].id = sk_index_native(from->state[t].id);
     }
 }
 
@@ -155,9 +148,10 @@ static int visit_shorter(void *ud, const skippy_residency *res, size_t length) {
 }
 
 /* True when an equal or longer stored path makes a record of these tokens pointless. */
-static bool covered(sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n) {
+static bool covered(sk_reuse *r, const sk_prefix *p) {
     skippy_match m;
-    if (skippy_index_match(r->index, ns, tokens, n, n, &m) != SKIPPY_OK || m.state[SKIPPY_TIER_RESIDENT].length != n)
+    if (skippy_index_match(r->index, &p->ns, p->tokens, p->n_tokens, p->n_tokens, &m) != SKIPPY_OK ||
+        m.state[SKIPPY_TIER_RESIDENT].length != p->n_tokens)
         return false;
     uint64_t id = sk_index_native(m.state[SKIPPY_TIER_RESIDENT].id);
     if (skippy_resident_lease(r->resident, id) == SKIPPY_OK)
@@ -170,14 +164,11 @@ static void count_deeper(sk_reuse *r) {
     sk_reuse_entry *x = &r->entries[r->n_entries - 1];
     for (size_t i = 0; i + 1 < r->n_entries; i++) {
         sk_reuse_entry *y = &r->entries[i];
-        size_t n = x->n_tokens < y->n_tokens ? x->n_tokens : y->n_tokens;
-        if (x->n_tokens == y->n_tokens || !skippy_key_equal(&x->ns, &y->ns) ||
-            memcmp(x->tokens, y->tokens, n * sizeof *x->tokens) != 0)
-            continue;
-        if (y->n_tokens < x->n_tokens)
-            y->deeper++;
-        else
-            x->deeper++;
+        sk_reuse_entry *shorter_one = x->prefix.n_tokens < y->prefix.n_tokens ? x : y;
+        size_t n = shorter_one->prefix.n_tokens;
+        if (x->prefix.n_tokens != y->prefix.n_tokens && skippy_key_equal(&x->prefix.ns, &y->prefix.ns) &&
+            memcmp(x->prefix.tokens, y->prefix.tokens, n * sizeof *x->prefix.tokens) == 0)
+            shorter_one->deeper++;
     }
 }
 
@@ -190,7 +181,7 @@ static int add_entry(sk_reuse *r, const sk_reuse_entry *x) {
         r->cap = cap;
     }
     r->entries[r->n_entries++] = *x;
-    count_deeper(r);
+    if (r->exact && r->before_evict) count_deeper(r); /* only the choice of what to store asks */
     return SKIPPY_OK;
 }
 
@@ -204,7 +195,7 @@ static int publish(sk_reuse *r, sk_reuse_entry *x, uint32_t lane, sk_err *e) {
                             .reach = r->exact ? SKIPPY_REACH_EXACT : SKIPPY_REACH_RANGE};
     rc = skippy_resident_commit(r->resident, x->id);
     if (rc) goto fail_native;
-    rc = skippy_index_insert(r->index, &x->ns, x->tokens, x->n_tokens, &res);
+    rc = skippy_index_insert(r->index, &x->prefix.ns, x->prefix.tokens, x->prefix.n_tokens, &res);
     if (rc) goto fail_resident;
     rc = add_entry(r, x);
     if (rc == SKIPPY_OK) return SKIPPY_OK;
@@ -232,37 +223,28 @@ static int reserve(sk_reuse *r, size_t n, size_t nearest, sk_reuse_entry *x) {
     return SKIPPY_OK;
 }
 
-/* Copies what the entry is about. False when out of memory. */
-static bool describe(sk_reuse_entry *x, const sk_owner *owner, const int32_t *tokens, size_t n) {
-    x->tokens = malloc(n * sizeof *tokens);
-    x->tenant = owner->tenant ? strdup(owner->tenant) : NULL;
-    x->cache_namespace = owner->cache_namespace ? strdup(owner->cache_namespace) : NULL;
-    if (!x->tokens || !x->tenant != !owner->tenant || !x->cache_namespace != !owner->cache_namespace) return false;
-    memcpy(x->tokens, tokens, n * sizeof *tokens);
-    return true;
-}
-
 /* A longer attention-only sequence serves every shorter length, so the entries it grew from go. Returns the longest
  * stored boundary below n that stays. */
-static size_t supersede(sk_reuse *r, const skippy_key *ns, const int32_t *tokens, size_t n) {
-    shorter s = {.n = n, .exact = r->exact};
-    skippy_index_walk(r->index, ns, tokens, n, visit_shorter, &s);
+static size_t supersede(sk_reuse *r, const sk_prefix *p) {
+    shorter s = {.n = p->n_tokens, .exact = r->exact};
+    skippy_index_walk(r->index, &p->ns, p->tokens, p->n_tokens, visit_shorter, &s);
     for (size_t i = 0; i < s.n_superseded; i++) drop_entry(r, s.superseded[i], SKIPPY_EVICT_SUPERSEDED);
     return s.n_superseded ? 0 : s.nearest;
 }
 
-int sk_reuse_record(sk_reuse *r, const sk_owner *owner, const int32_t *tokens, size_t n, uint32_t lane,
-                    sk_lineage *lineage, unsigned stored) {
+int sk_reuse_record(sk_reuse *r, const sk_prefix *prefix, uint32_t lane, sk_lineage *lineage, unsigned stored) {
+    size_t n = prefix->n_tokens;
     if (!r->enabled || n < r->min_tokens) return SKIPPY_OK;
-    if (covered(r, &owner->ns, tokens, n)) return SKIPPY_OK;
-    size_t nearest = supersede(r, &owner->ns, tokens, n);
-    sk_reuse_entry x = {.n_tokens = n, .ns = owner->ns, .stored = stored, .since = ++r->clock};
+    if (covered(r, prefix)) return SKIPPY_OK;
+    size_t nearest = supersede(r, prefix);
+    sk_reuse_entry x = {.copies = {.stored = stored, .since = ++r->clock}};
     sk_err err;
     int rc = reserve(r, n, nearest, &x);
     if (rc) return rc;
     x.lineage = sk_lineage_retain(lineage);
-    rc =
-        describe(&x, owner, tokens, n) ? publish(r, &x, lane, &err) : sk_err_set(&err, SKIPPY_E_NOMEM, "out of memory");
+    rc = sk_prefix_copy(&x.prefix, prefix);
+    if (rc) sk_err_set(&err, rc, "out of memory");
+    if (rc == SKIPPY_OK) rc = publish(r, &x, lane, &err);
     /* The window pool of a sliding-window model may be full: one older snapshot less, one more try. */
     if (rc == SKIPPY_E_FULL && sk_reuse_evict_one(r, SKIPPY_EVICT_BYTES)) rc = publish(r, &x, lane, &err);
     if (rc) {
@@ -283,31 +265,25 @@ static void make_row_room(sk_reuse *r, size_t n_tokens) {
         if (r->before_evict_row) r->before_evict_row(r->ud, sk_terminal_find(&r->terminal, v));
 }
 
-int sk_reuse_record_logits(sk_reuse *r, const sk_owner *owner, const int32_t *tokens, size_t n, const float *row,
-                           unsigned stored) {
+int sk_reuse_record_logits(sk_reuse *r, const sk_prefix *prompt, const float *row, unsigned stored) {
+    size_t n = prompt->n_tokens;
     if (!r->enabled || n < r->min_tokens || !sk_terminal_fits(&r->terminal, n)) return SKIPPY_OK;
     skippy_match m;
-    if (skippy_index_match(r->index, &owner->ns, tokens, n, n, &m) == SKIPPY_OK && m.terminal[SKIPPY_TIER_RESIDENT])
+    if (skippy_index_match(r->index, &prompt->ns, prompt->tokens, n, n, &m) == SKIPPY_OK &&
+        m.terminal[SKIPPY_TIER_RESIDENT])
         return SKIPPY_OK;
     make_row_room(r, n);
-    /* the row copies what is borrowed here */
-    const sk_terminal_row desc = {.id = r->next_terminal,
-                                  .ns = owner->ns,
-                                  .tokens = (int32_t *)tokens,
-                                  .n_tokens = n,
-                                  .tenant = (char *)owner->tenant,
-                                  .cache_namespace = (char *)owner->cache_namespace,
-                                  .stored = stored,
-                                  .since = ++r->clock};
-    int rc = sk_terminal_put(&r->terminal, &desc, row);
+    uint64_t id = r->next_terminal;
+    const sk_copies copies = {.stored = stored, .since = ++r->clock};
+    int rc = sk_terminal_put(&r->terminal, id, prompt, &copies, row);
     if (rc) return rc;
     r->next_terminal++;
-    skippy_residency res = {.id = sk_index_id(desc.id, SK_TAG_ROW),
+    skippy_residency res = {.id = sk_index_id(id, SK_TAG_ROW),
                             .kind = SKIPPY_KIND_TERMINAL,
                             .tier = SKIPPY_TIER_RESIDENT,
                             .reach = SKIPPY_REACH_EXACT};
-    rc = skippy_index_insert(r->index, &owner->ns, tokens, n, &res);
-    if (rc) sk_terminal_drop(&r->terminal, desc.id);
+    rc = skippy_index_insert(r->index, &prompt->ns, prompt->tokens, n, &res);
+    if (rc) sk_terminal_drop(&r->terminal, id);
     return rc;
 }
 
@@ -316,24 +292,17 @@ bool sk_reuse_evict_one(sk_reuse *r, enum skippy_evict_reason why) {
     return id != 0 && drop_entry(r, id, why) == SKIPPY_OK;
 }
 
-static bool means(const skippy_erase_filter *f, const skippy_key *ns, const char *tenant, const char *cache_namespace,
-                  const int32_t *tokens, size_t n) {
-    const skippy_manifest m = {
-        .ns = *ns, .tenant = tenant, .cache_namespace = cache_namespace, .tokens = tokens, .n_tokens = n};
+static bool means(const skippy_erase_filter *f, const sk_prefix *p) {
+    const skippy_manifest m = sk_prefix_manifest(p);
     return !f || skippy_erase_matches(f, &m);
 }
 
 size_t sk_reuse_erase(sk_reuse *r, const skippy_erase_filter *f) {
     size_t dropped = 0;
-    for (size_t i = r->n_entries; i-- > 0;) {
-        const sk_reuse_entry *x = &r->entries[i];
-        if (means(f, &x->ns, x->tenant, x->cache_namespace, x->tokens, x->n_tokens) &&
-            drop_entry(r, x->id, SKIPPY_EVICT_ERASED) == SKIPPY_OK)
+    for (size_t i = r->n_entries; i-- > 0;)
+        if (means(f, &r->entries[i].prefix) && drop_entry(r, r->entries[i].id, SKIPPY_EVICT_ERASED) == SKIPPY_OK)
             dropped++;
-    }
-    for (size_t i = r->terminal.n; i-- > 0;) {
-        const sk_terminal_row *row = &r->terminal.rows[i];
-        if (means(f, &row->ns, row->tenant, row->cache_namespace, row->tokens, row->n_tokens)) drop_row(r, row->id);
-    }
+    for (size_t i = r->terminal.n; i-- > 0;)
+        if (means(f, &r->terminal.rows[i].prompt)) drop_row(r, r->terminal.rows[i].id);
     return dropped;
 }

@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/copies.h"
 #include "engine/lineage.h"
+#include "engine/prefix.h"
 #include "engine/terminal.h"
 #include "runtime/context.h"
 #include "skippy/index.h"
@@ -16,27 +18,15 @@
 #include "skippy/resident.h"
 #include "topology/family.h"
 
-/* Whose state it is: everything of the identity that differs between requests. Pointers are borrowed. */
-typedef struct sk_owner {
-    skippy_key ns;
-    const char *tenant, *cache_namespace; /* NULL = none */
-} sk_owner;
-
 typedef struct sk_reuse_entry {
     uint64_t id;
     uint32_t seq;
-    size_t n_tokens;
-    skippy_key ns;
-    int32_t *tokens;
-    char *tenant, *cache_namespace;
+    sk_prefix prefix;    /* owned */
     sk_lineage *lineage; /* windows that left the runtime already; NULL = none known */
-    /* masks of 1 << enum skippy_tier */
-    unsigned stored;    /* was stored there (it may have left since) */
-    unsigned refused;   /* will not be taken there */
-    unsigned in_flight; /* is on its way there */
-    uint32_t tries;     /* failed attempts to store it */
-    uint32_t deeper;    /* longer entries of the same beginning that were recorded so far */
-    uint64_t since;     /* clock of its last change: newer entries are stored first */
+    sk_copies copies;
+    uint32_t tries; /* failed attempts to store it */
+    uint32_t
+        deeper; /* longer entries of the same beginning that were recorded so far; counted where something may ask */
 } sk_reuse_entry;
 
 /* What an index id names. The id is the native id of the residency, shifted, and this tag. */
@@ -107,14 +97,12 @@ sk_reuse_entry *sk_reuse_entry_at(const sk_reuse *r, uint64_t id);
 /* Restores `length` tokens of an entry into an empty lane. On any error the lane is empty and the entry is quarantined.
  */
 int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, sk_err *e);
-/* Records the first n tokens of a lane, which holds exactly n tokens. Does nothing when they are covered already.
- * lineage: of the lane; shared. stored: tiers that hold exactly this state already. Evicts as needed. Errors are not
- * the request's problem: SKIPPY_E_FULL, SKIPPY_E_TOO_LARGE, SKIPPY_E_NOMEM mean "not recorded". */
-int sk_reuse_record(sk_reuse *r, const sk_owner *owner, const int32_t *tokens, size_t n, uint32_t lane,
-                    sk_lineage *lineage, unsigned stored);
-/* Records the terminal logits of a prompt. */
-int sk_reuse_record_logits(sk_reuse *r, const sk_owner *owner, const int32_t *tokens, size_t n, const float *row,
-                           unsigned stored);
+/* Records a prefix (borrowed) that a lane holds exactly. Does nothing when it is covered already. lineage: of the lane;
+ * shared. stored: tiers that hold exactly this state already. Evicts as needed. Errors are not the request's problem:
+ * SKIPPY_E_FULL, SKIPPY_E_TOO_LARGE, SKIPPY_E_NOMEM mean "not recorded". */
+int sk_reuse_record(sk_reuse *r, const sk_prefix *prefix, uint32_t lane, sk_lineage *lineage, unsigned stored);
+/* Records the terminal logits of a prompt (borrowed). */
+int sk_reuse_record_logits(sk_reuse *r, const sk_prefix *prompt, const float *row, unsigned stored);
 /* Evicts one entry (lowest benefit). False when there is none to evict. */
 bool sk_reuse_evict_one(sk_reuse *r, enum skippy_evict_reason why);
 /* Drops every entry and logits row that the filter means (NULL = all). Returns how many. */

@@ -85,6 +85,14 @@ int sk_spill_open(sk_engine *en, sk_err *e) {
 
 /* ---- one export ---- */
 
+static uint64_t entry_bytes(const sk_engine *en, const sk_reuse_entry *x) {
+    return x->prefix.n_tokens * en->caps.cell_bytes + en->caps.tail_bytes;
+}
+
+static uint64_t row_bytes(const sk_engine *en) {
+    return en->reuse.terminal.n_vocab * sizeof(float);
+}
+
 /* Opaque exports cannot be cut back, whatever the memory is. */
 static uint8_t reach(const sk_engine *en) {
     return en->reuse.exact || !en->caps.windows ? SKIPPY_REACH_EXACT : SKIPPY_REACH_RANGE;
@@ -94,32 +102,13 @@ static uint8_t payload_kind(const sk_engine *en) {
     return en->policy.mode == SK_CACHE_KV_RECURRENT ? SKIPPY_PAYLOAD_KV_RECURRENT : SKIPPY_PAYLOAD_RESIDENT_KV;
 }
 
-typedef struct subject {
-    const skippy_key *ns;
-    const int32_t *tokens;
-    size_t n_tokens;
-    const char *tenant, *cache_namespace;
-} subject;
-
-static sk_put *new_put(sk_engine *en, const subject *s, size_t n_parts) {
-    sk_put *p = calloc(1, sizeof *p);
+static sk_put *new_put(sk_engine *en, const sk_prefix *prefix, size_t n_parts, uint8_t reason) {
+    sk_put *p = sk_put_new(prefix, n_parts);
     if (!p) return NULL;
-    int32_t *tokens = malloc(s->n_tokens * sizeof *tokens);
-    p->m.tokens = tokens;
-    p->m.tenant = s->tenant ? strdup(s->tenant) : NULL;
-    p->m.cache_namespace = s->cache_namespace ? strdup(s->cache_namespace) : NULL;
-    p->parts = calloc(n_parts, sizeof *p->parts);
-    if (!tokens || !p->parts || !p->m.tenant != !s->tenant || !p->m.cache_namespace != !s->cache_namespace) {
-        sk_put_free(p);
-        return NULL;
-    }
-    memcpy(tokens, s->tokens, s->n_tokens * sizeof *tokens);
-    p->m.ns = *s->ns;
     p->m.layout = en->caps.layout;
-    p->m.n_tokens = s->n_tokens;
-    p->m.cost_ms = (double)s->n_tokens * en->rates.prefill_ms;
+    p->m.reason = reason;
     p->m.created_ms = p->m.used_ms = sk_unix_ms();
-    if (skippy_prefix_key(s->ns, s->tokens, s->n_tokens, &p->m.prefix_key) != SKIPPY_OK) {
+    if (skippy_prefix_key(&prefix->ns, prefix->tokens, prefix->n_tokens, &p->m.prefix_key) != SKIPPY_OK) {
         sk_put_free(p);
         return NULL;
     }
@@ -134,7 +123,7 @@ static sk_put_part *add_part(sk_put *p, uint8_t kind, size_t from, size_t to) {
 
 /* One KV window: taken over when this very state was exported before. */
 static int export_window(sk_engine *en, sk_reuse_entry *x, sk_put *p, size_t from, sk_err *e) {
-    size_t to = from + SK_WINDOW_TOKENS < x->n_tokens ? from + SK_WINDOW_TOKENS : x->n_tokens;
+    size_t to = from + SK_WINDOW_TOKENS < x->prefix.n_tokens ? from + SK_WINDOW_TOKENS : x->prefix.n_tokens;
     sk_put_part *part = add_part(p, SKIPPY_PART_KV, from, to);
     bool whole = to - from == SK_WINDOW_TOKENS;
     size_t k = from / SK_WINDOW_TOKENS;
@@ -154,13 +143,13 @@ static int export_window(sk_engine *en, sk_reuse_entry *x, sk_put *p, size_t fro
 static int export_parts(sk_engine *en, sk_reuse_entry *x, sk_put *p, sk_err *e) {
     int rc = SKIPPY_OK;
     if (!en->caps.windows)
-        return sk_state_export_whole(en->ctx, &en->caps, x->seq, &add_part(p, SKIPPY_PART_OPAQUE, 0, x->n_tokens)->blob,
-                                     e);
-    for (size_t from = 0; en->caps.has_kv && from < x->n_tokens && rc == SKIPPY_OK; from += SK_WINDOW_TOKENS)
+        return sk_state_export_whole(en->ctx, &en->caps, x->seq,
+                                     &add_part(p, SKIPPY_PART_OPAQUE, 0, x->prefix.n_tokens)->blob, e);
+    for (size_t from = 0; en->caps.has_kv && from < x->prefix.n_tokens && rc == SKIPPY_OK; from += SK_WINDOW_TOKENS)
         rc = export_window(en, x, p, from, e);
     if (rc == SKIPPY_OK && en->caps.has_tail)
         rc = sk_state_export_tail(en->ctx, &en->caps, x->seq,
-                                  &add_part(p, SKIPPY_PART_STATE, x->n_tokens, x->n_tokens)->blob, e);
+                                  &add_part(p, SKIPPY_PART_STATE, x->prefix.n_tokens, x->prefix.n_tokens)->blob, e);
     return rc;
 }
 
@@ -173,58 +162,47 @@ static void hand_over(sk_engine *en, sk_put *p) {
 
 static bool export_entry(sk_engine *en, sk_reuse_entry *x, unsigned tiers, uint8_t reason) {
     if (!x->lineage) x->lineage = sk_lineage_new();
-    const subject s = {.ns = &x->ns,
-                       .tokens = x->tokens,
-                       .n_tokens = x->n_tokens,
-                       .tenant = x->tenant,
-                       .cache_namespace = x->cache_namespace};
-    sk_put *p = new_put(en, &s, x->n_tokens / SK_WINDOW_TOKENS + 2);
+    sk_put *p = new_put(en, &x->prefix, x->prefix.n_tokens / SK_WINDOW_TOKENS + 2, reason);
     if (!p) return false;
     p->m.payload_kind = payload_kind(en);
     p->m.reach = reach(en);
-    p->m.reason = reason;
+    p->m.cost_ms = (double)x->prefix.n_tokens * en->rates.prefill_ms;
     skippy_resident_entry info;
     if (skippy_resident_get(en->reuse.resident, x->id, &info) == SKIPPY_OK) p->m.hits = info.hits;
-    p->owner = sk_index_id(x->id, SK_TAG_ENTRY);
+    p->owner = x->id;
     p->tiers = tiers;
     sk_err err = {0};
     int rc = export_parts(en, x, p, &err);
     if (rc) {
-        sk_log(SK_LOG_WARN, "a prefix of %zu tokens could not be exported: %s", x->n_tokens, err.text);
+        sk_log(SK_LOG_WARN, "a prefix of %zu tokens could not be exported: %s", x->prefix.n_tokens, err.text);
         for (size_t i = 0; i < p->n_parts; i++) /* nobody will hash what was exported so far */
             if (p->parts[i].blob.data && p->parts[i].window) sk_window_fail(p->parts[i].window);
         sk_put_free(p);
-        x->refused |= tiers; /* not tried again */
+        x->copies.refused |= tiers; /* not tried again */
         return false;
     }
-    x->in_flight |= tiers;
+    x->copies.in_flight |= tiers;
     hand_over(en, p);
     return true;
 }
 
 static bool export_row(sk_engine *en, sk_terminal_row *row, unsigned tiers, uint8_t reason) {
-    const subject s = {.ns = &row->ns,
-                       .tokens = row->tokens,
-                       .n_tokens = row->n_tokens,
-                       .tenant = row->tenant,
-                       .cache_namespace = row->cache_namespace};
-    sk_put *p = new_put(en, &s, 1);
+    sk_put *p = new_put(en, &row->prompt, 1, reason);
     if (!p) return false;
     p->m.payload_kind = SKIPPY_PAYLOAD_TERMINAL;
     p->m.reach = SKIPPY_REACH_EXACT;
-    p->m.reason = reason;
     p->m.cost_ms = en->rates.prefill_ms;
-    p->owner = sk_index_id(row->id, SK_TAG_ROW);
+    p->owner = row->id;
     p->tiers = tiers;
-    sk_put_part *part = add_part(p, SKIPPY_PART_LOGITS, row->n_tokens, row->n_tokens);
-    part->blob.len = en->reuse.terminal.n_vocab * sizeof(float);
+    sk_put_part *part = add_part(p, SKIPPY_PART_LOGITS, row->prompt.n_tokens, row->prompt.n_tokens);
+    part->blob.len = row_bytes(en);
     part->blob.data = malloc(part->blob.len);
     if (!part->blob.data) {
         sk_put_free(p);
         return false;
     }
     memcpy(part->blob.data, row->row, part->blob.len);
-    row->in_flight |= tiers;
+    row->copies.in_flight |= tiers;
     hand_over(en, p);
     return true;
 }
@@ -233,22 +211,15 @@ static bool export_row(sk_engine *en, sk_terminal_row *row, unsigned tiers, uint
 
 enum { WRITE_BEHIND = 1 << SKIPPY_TIER_DISK, ON_EVICTION = 1 << SKIPPY_TIER_DISK | 1 << SKIPPY_TIER_RAM };
 
-static uint64_t entry_bytes(const sk_engine *en, const sk_reuse_entry *x) {
-    return x->n_tokens * en->caps.cell_bytes + en->caps.tail_bytes;
-}
-
-static uint64_t row_bytes(const sk_engine *en) {
-    return en->reuse.terminal.n_vocab * sizeof(float);
-}
-
-/* The tiers that hold exactly this now. */
-static unsigned present(const sk_engine *en, const skippy_key *ns, const int32_t *tokens, size_t n, bool terminal) {
+/* The tiers that should have it when it leaves the context, and have not. */
+static unsigned missing(const sk_engine *en, const sk_prefix *p, const sk_copies *c, bool terminal) {
+    unsigned tiers = sk_tiers_mask(en->tiers) & ON_EVICTION & ~c->refused & ~c->in_flight;
     skippy_match m;
-    unsigned mask = 0;
-    if (skippy_index_match(en->reuse.index, ns, tokens, n, n, &m) != SKIPPY_OK) return 0;
+    if (!tiers || skippy_index_match(en->reuse.index, &p->ns, p->tokens, p->n_tokens, p->n_tokens, &m) != SKIPPY_OK)
+        return tiers;
     for (int tier = 0; tier < SKIPPY_TIER_COUNT; tier++)
-        if (terminal ? m.terminal[tier] != 0 : m.state[tier].length == n) mask |= 1u << tier;
-    return mask;
+        if (terminal ? m.terminal[tier] != 0 : m.state[tier].length == p->n_tokens) tiers &= ~(1u << tier);
+    return tiers;
 }
 
 /* Is an entry worth its copy? Where every boundary has a state of its own, a conversation leaves several behind with
@@ -262,10 +233,9 @@ static bool is_valuable(const sk_engine *en, const sk_reuse_entry *x) {
 
 static void keep_entry(void *ud, sk_reuse_entry *x) {
     sk_engine *en = ud;
-    if (!is_valuable(en, x)) return;
-    unsigned tiers = sk_tiers_mask(en->tiers) & ON_EVICTION & ~x->refused & ~x->in_flight;
-    if (tiers) tiers &= ~present(en, &x->ns, x->tokens, x->n_tokens, false);
-    if (!tiers || x->tries >= MAX_TRIES) return;
+    if (!is_valuable(en, x) || x->tries >= MAX_TRIES) return;
+    unsigned tiers = missing(en, &x->prefix, &x->copies, false);
+    if (!tiers) return;
     if (!sk_tiers_accepts(en->tiers, entry_bytes(en, x)))
         en->st.exports_skipped++;
     else
@@ -274,24 +244,27 @@ static void keep_entry(void *ud, sk_reuse_entry *x) {
 
 static void keep_row(void *ud, sk_terminal_row *row) {
     sk_engine *en = ud;
-    unsigned tiers = sk_tiers_mask(en->tiers) & ON_EVICTION & ~row->refused & ~row->in_flight;
-    if (tiers) tiers &= ~present(en, &row->ns, row->tokens, row->n_tokens, true);
+    unsigned tiers = missing(en, &row->prompt, &row->copies, true);
     if (tiers && sk_tiers_accepts(en->tiers, row_bytes(en))) export_row(en, row, tiers, SKIPPY_REASON_DEMOTED);
 }
 
-/* Tiers that should have it soon and do not. */
-static unsigned behind(const sk_engine *en, unsigned stored, unsigned refused, unsigned in_flight) {
-    return sk_tiers_mask(en->tiers) & WRITE_BEHIND & ~stored & ~refused & ~in_flight;
+/* What is copied out next: the newest entry that the disk store should have and has not, else such a row. */
+typedef struct candidate {
+    sk_reuse_entry *entry; /* NULL: row */
+    sk_terminal_row *row;  /* both NULL: nothing */
+    uint64_t bytes;
+} candidate;
+
+static bool is_behind(const sk_copies *c) {
+    return !((c->stored | c->refused | c->in_flight) & WRITE_BEHIND);
 }
 
-/* The newest of what the disk store should have and has not. */
 static sk_reuse_entry *next_entry(const sk_engine *en) {
     sk_reuse_entry *best = NULL;
     for (size_t i = 0; i < en->reuse.n_entries; i++) {
         sk_reuse_entry *x = &en->reuse.entries[i];
-        if (x->tries < MAX_TRIES && is_valuable(en, x) && behind(en, x->stored, x->refused, x->in_flight) &&
-            (!best || x->since > best->since))
-            best = x;
+        bool newer = !best || x->copies.since > best->copies.since;
+        if (newer && is_behind(&x->copies) && x->tries < MAX_TRIES && is_valuable(en, x)) best = x;
     }
     return best;
 }
@@ -300,42 +273,54 @@ static sk_terminal_row *next_row(const sk_engine *en) {
     sk_terminal_row *best = NULL;
     for (size_t i = 0; i < en->reuse.terminal.n; i++) {
         sk_terminal_row *x = &en->reuse.terminal.rows[i];
-        if (behind(en, x->stored, x->refused, x->in_flight) && (!best || x->since > best->since)) best = x;
+        if (is_behind(&x->copies) && (!best || x->copies.since > best->copies.since)) best = x;
     }
     return best;
 }
 
-bool sk_spill_wanted(const sk_engine *en) {
-    return en->tiers && en->disk_ready && (next_entry(en) || next_row(en)) && sk_tiers_accepts(en->tiers, 1);
+/* False when there is nothing to copy out. */
+static bool next_candidate(const sk_engine *en, candidate *c) {
+    *c = (candidate){0};
+    if (!en->tiers || !en->disk_ready || !(sk_tiers_mask(en->tiers) & WRITE_BEHIND)) return false;
+    c->entry = next_entry(en);
+    if (!c->entry) c->row = next_row(en);
+    if (!c->entry && !c->row) return false;
+    c->bytes = c->entry ? entry_bytes(en, c->entry) : row_bytes(en);
+    return true;
 }
 
+bool sk_spill_wanted(const sk_engine *en) {
+    candidate c;
+    return next_candidate(en, &c) && sk_tiers_accepts(en->tiers, c.bytes);
+}
+
+/* False when there is nothing, or no room for it. */
 static bool spill_one(sk_engine *en, uint8_t reason) {
-    sk_reuse_entry *x = next_entry(en);
-    if (x && !sk_tiers_accepts(en->tiers, entry_bytes(en, x))) return false;
-    if (x) {
-        if (!export_entry(en, x, WRITE_BEHIND, reason)) x->tries++;
-        return true;
-    }
-    sk_terminal_row *row = next_row(en);
-    if (!row || !sk_tiers_accepts(en->tiers, row_bytes(en))) return false;
-    if (!export_row(en, row, WRITE_BEHIND, reason)) row->refused |= WRITE_BEHIND;
+    candidate c;
+    if (!next_candidate(en, &c) || !sk_tiers_accepts(en->tiers, c.bytes)) return false;
+    if (c.entry)
+        c.entry->tries += !export_entry(en, c.entry, WRITE_BEHIND, reason);
+    else if (!export_row(en, c.row, WRITE_BEHIND, reason))
+        c.row->copies.refused |= WRITE_BEHIND;
     return true;
 }
 
 void sk_spill_step(sk_engine *en, bool busy) {
-    if (!en->tiers || !en->disk_ready) return;
-    uint64_t now = busy ? sk_now_ns() : 0;
-    if (busy && now - en->last_spill < SPILL_PAUSE_NS) return;
-    if (busy) en->last_spill = now;
+    if (!en->disk_ready) return;
+    if (busy) {
+        uint64_t now = sk_now_ns();
+        if (now - en->last_spill < SPILL_PAUSE_NS) return;
+        en->last_spill = now;
+    }
     spill_one(en, SKIPPY_REASON_WRITE_BEHIND);
 }
 
 /* Is anything on its way whose result may still ask for another try? */
 static bool any_in_flight(const sk_engine *en) {
     for (size_t i = 0; i < en->reuse.n_entries; i++)
-        if (en->reuse.entries[i].in_flight) return true;
+        if (en->reuse.entries[i].copies.in_flight) return true;
     for (size_t i = 0; i < en->reuse.terminal.n; i++)
-        if (en->reuse.terminal.rows[i].in_flight) return true;
+        if (en->reuse.terminal.rows[i].copies.in_flight) return true;
     return false;
 }
 
@@ -343,9 +328,7 @@ static bool any_in_flight(const sk_engine *en) {
  * was lost for lack of memory. */
 static bool wait_for_report(sk_engine *en) {
     for (;;) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
+        const struct timespec until = sk_wall_after_ms(1000);
         pthread_mutex_lock(&en->lock);
         while (!en->tier_event && pthread_cond_timedwait(&en->wake, &en->lock, &until) == 0) {
         }
@@ -360,7 +343,8 @@ static bool wait_for_report(sk_engine *en) {
 void sk_spill_flush(sk_engine *en) {
     if (!en->tiers || !en->disk_ready) return;
     size_t n = 0;
-    while (next_entry(en) || next_row(en) || any_in_flight(en)) {
+    candidate c;
+    while (next_candidate(en, &c) || any_in_flight(en)) {
         if (spill_one(en, SKIPPY_REASON_SHUTDOWN)) {
             n++;
             continue;

@@ -13,9 +13,7 @@ void sk_terminal_init(sk_terminal *t, size_t n_vocab, uint64_t max_bytes) {
 
 static void row_free(sk_terminal_row *r) {
     free(r->row);
-    free(r->tokens);
-    free(r->tenant);
-    free(r->cache_namespace);
+    sk_prefix_free(&r->prompt);
 }
 
 void sk_terminal_free(sk_terminal *t) {
@@ -55,22 +53,17 @@ static int add_row(sk_terminal *t, const sk_terminal_row *r) {
         t->cap = cap;
     }
     t->rows[t->n++] = *r;
-    t->bytes += row_bytes(t, r->n_tokens);
+    t->bytes += row_bytes(t, r->prompt.n_tokens);
     return SKIPPY_OK;
 }
 
-int sk_terminal_put(sk_terminal *t, const sk_terminal_row *desc, const float *row) {
-    if (t->bytes + row_bytes(t, desc->n_tokens) > t->max_bytes) return SKIPPY_E_FULL;
-    sk_terminal_row r = *desc;
-    r.last_use = ++t->clock;
-    r.row = malloc(t->n_vocab * sizeof(float));
-    r.tokens = malloc(desc->n_tokens * sizeof *r.tokens);
-    r.tenant = desc->tenant ? strdup(desc->tenant) : NULL;
-    r.cache_namespace = desc->cache_namespace ? strdup(desc->cache_namespace) : NULL;
-    int rc = SKIPPY_E_NOMEM;
-    if (r.row && r.tokens && !desc->tenant == !r.tenant && !desc->cache_namespace == !r.cache_namespace) {
+int sk_terminal_put(sk_terminal *t, uint64_t id, const sk_prefix *prompt, const sk_copies *copies, const float *row) {
+    if (t->bytes + row_bytes(t, prompt->n_tokens) > t->max_bytes) return SKIPPY_E_FULL;
+    sk_terminal_row r = {
+        .id = id, .last_use = ++t->clock, .copies = *copies, .row = malloc(t->n_vocab * sizeof(float))};
+    int rc = r.row ? sk_prefix_copy(&r.prompt, prompt) : SKIPPY_E_NOMEM;
+    if (rc == SKIPPY_OK) {
         memcpy(r.row, row, t->n_vocab * sizeof(float));
-        memcpy(r.tokens, desc->tokens, desc->n_tokens * sizeof *r.tokens);
         rc = add_row(t, &r);
     }
     if (rc) row_free(&r);
@@ -87,7 +80,7 @@ const float *sk_terminal_get(sk_terminal *t, uint64_t id) {
 void sk_terminal_drop(sk_terminal *t, uint64_t id) {
     sk_terminal_row *r = sk_terminal_find(t, id);
     if (!r) return;
-    t->bytes -= row_bytes(t, r->n_tokens);
+    t->bytes -= row_bytes(t, r->prompt.n_tokens);
     row_free(r);
     *r = t->rows[--t->n];
 }

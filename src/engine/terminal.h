@@ -6,18 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "skippy/identity.h"
+#include "engine/copies.h"
+#include "engine/prefix.h"
 
 typedef struct sk_terminal_row {
     uint64_t id;
     uint64_t last_use;
     float *row;
-    skippy_key ns;
-    int32_t *tokens; /* the prompt */
-    size_t n_tokens;
-    char *tenant, *cache_namespace;      /* NULL = none */
-    unsigned stored, refused, in_flight; /* as in sk_reuse_entry */
-    uint64_t since;
+    sk_prefix prompt; /* owned */
+    sk_copies copies;
 } sk_terminal_row;
 
 typedef struct sk_terminal {
@@ -33,9 +30,8 @@ void sk_terminal_free(sk_terminal *t);
 int sk_terminal_fits(const sk_terminal *t, size_t n_tokens);
 /* Least recently used id when such a row needs its place, 0 when there is room. */
 uint64_t sk_terminal_victim(const sk_terminal *t, size_t n_tokens);
-/* Copies a row and what desc says about it (its id, namespace, prompt, tenant, stored, since). SKIPPY_E_NOMEM,
- * SKIPPY_E_FULL (evict first). */
-int sk_terminal_put(sk_terminal *t, const sk_terminal_row *desc, const float *row);
+/* Copies a row, its prompt and what is known of its copies. SKIPPY_E_NOMEM, SKIPPY_E_FULL (evict first). */
+int sk_terminal_put(sk_terminal *t, uint64_t id, const sk_prefix *prompt, const sk_copies *copies, const float *row);
 /* The row with everything about it, NULL when unknown. Valid until the next put or drop. */
 sk_terminal_row *sk_terminal_find(const sk_terminal *t, uint64_t id);
 /* The row, NULL when unknown; refreshes its recency. Valid until the next put or drop. */

@@ -18,12 +18,6 @@ enum { MAX_FOUND = 256, IDLE_MS = 1000 };
 
 /* ---- opening ---- */
 
-static char *copy_text(const char *s, bool *ok) {
-    char *c = s ? strdup(s) : NULL;
-    if (s && !c) *ok = false;
-    return c;
-}
-
 /* An entry found on disk, told to the engine. Waits while the engine has many to take. */
 static bool found(void *ud, uint64_t id, const skippy_manifest *m) {
     sk_tiers *t = ud;
@@ -32,24 +26,16 @@ static bool found(void *ud, uint64_t id, const skippy_manifest *m) {
     bool go_on = !t->aborting;
     pthread_mutex_unlock(&t->lock);
     if (!go_on) return false;
-    sk_put *p = calloc(1, sizeof *p);
-    int32_t *tokens = malloc(m->n_tokens * sizeof *tokens);
-    bool ok = p && tokens;
-    if (ok) {
-        memcpy(tokens, m->tokens, m->n_tokens * sizeof *tokens);
-        p->m = *m;
-        p->m.parts = NULL;
-        p->m.n_parts = 0;
-        p->m.tokens = tokens;
-        p->m.tenant = copy_text(m->tenant, &ok);
-        p->m.cache_namespace = copy_text(m->cache_namespace, &ok);
-        tokens = NULL;
-    }
-    if (!ok) { /* the entry stays on disk and is not found this time */
-        free(tokens);
-        sk_put_free(p);
-        return true;
-    }
+    const sk_prefix prefix = {.ns = m->ns,
+                              .tokens = m->tokens,
+                              .n_tokens = m->n_tokens,
+                              .tenant = m->tenant,
+                              .cache_namespace = m->cache_namespace};
+    sk_put *p = sk_put_new(&prefix, 0);
+    if (!p) return true; /* the entry stays on disk and is not found this time */
+    p->m.layout = m->layout;
+    p->m.payload_kind = m->payload_kind;
+    p->m.reach = m->reach;
     sk_tiers_emit(t, (sk_tier_event){.type = SK_TIER_FOUND, .tier = SKIPPY_TIER_DISK, .id = id, .put = p});
     return true;
 }
@@ -117,8 +103,8 @@ static void open_disk(sk_tiers *t) {
 /* Where the bytes of a put's blocks are: in its own blobs, else in a store that holds them. */
 typedef struct source {
     sk_tiers *t;
-    const skippy_block_ref *ref; /* of all fresh blocks, in order */
-    const uint8_t **data;
+    const skippy_block_ref *ref; /* of all blocks, in order */
+    const uint8_t **data;        /* their bytes; NULL: taken over, to be found in a store */
     size_t n, cursor;
     uint8_t *buffer; /* one block, read from a store */
 } source;
@@ -132,7 +118,7 @@ static int give_block(void *ud, const skippy_block_ref *block, const void **data
     source *s = ud;
     for (size_t i = 0; i < s->n; i++) {
         size_t at = (s->cursor + i) % s->n;
-        if (!same_block(&s->ref[at], block)) continue;
+        if (!s->data[at] || !same_block(&s->ref[at], block)) continue;
         s->cursor = at + 1;
         *data = s->data[at];
         return SKIPPY_OK;
@@ -206,28 +192,10 @@ static int describe(sk_put *p, work *w) {
     }
     p->m.parts = w->parts;
     p->m.n_parts = p->n_parts;
-    /* only fresh blocks have bytes here; taken-over ones are found in the stores */
     w->src.ref = w->refs;
     w->src.data = w->data;
     w->src.n = at;
     return SKIPPY_OK;
-}
-
-/* Blocks without bytes must not be offered. */
-static void drop_known_blocks(work *w) {
-    size_t kept = 0;
-    skippy_block_ref *refs = malloc(w->src.n * sizeof *refs);
-    if (!refs) {
-        w->src.n = 0; /* the stores may still hold everything; else the put fails and the entry is exported again */
-        return;
-    }
-    for (size_t i = 0; i < w->src.n; i++) {
-        if (!w->data[i]) continue;
-        refs[kept] = w->refs[i];
-        w->data[kept++] = w->data[i];
-    }
-    w->src.ref = refs;
-    w->src.n = kept;
 }
 
 /* Once for each failure: the store refuses puts for a while after it. */
@@ -252,8 +220,6 @@ static int store_in(sk_tiers *t, sk_put *p, work *w, uint8_t tier) {
 static void do_put(sk_tiers *t, sk_put *p) {
     work w = {.src = {.t = t}};
     int rc = describe(p, &w);
-    const skippy_block_ref *all = w.refs;
-    if (rc == SKIPPY_OK && w.src.n) drop_known_blocks(&w);
     for (unsigned tier = 0; tier < SKIPPY_TIER_COUNT; tier++) {
         bool wanted = (p->tiers & 1u << tier) != 0;
         p->rc[tier] = !wanted ? SKIPPY_E_UNSUPPORTED : rc ? rc : store_in(t, p, &w, (uint8_t)tier);
@@ -264,7 +230,6 @@ static void do_put(sk_tiers *t, sk_put *p) {
         sk_blob_free(&part->blob);
         part->blob = (sk_blob){0};
     }
-    if (w.src.ref != all) free((void *)w.src.ref);
     p->m.parts = NULL;
     p->m.n_parts = 0;
     work_free(&w);
@@ -301,20 +266,14 @@ static void run(sk_tiers *t, sk_command *c) {
     sk_command_free(c);
 }
 
-static void wait_a_moment(sk_tiers *t) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += IDLE_MS / 1000;
-    pthread_cond_timedwait(&t->work, &t->lock, &until);
-}
-
 /* The next command; NULL when the thread should end, or (*tidy) when it has had nothing to do for a while. */
 static sk_command *next_command(sk_tiers *t, bool may_tidy, bool *tidy) {
     pthread_mutex_lock(&t->lock);
     bool waited = false;
     while (!t->first && !t->stop && !(may_tidy && waited)) {
+        const struct timespec until = sk_wall_after_ms(IDLE_MS);
         if (may_tidy)
-            wait_a_moment(t);
+            pthread_cond_timedwait(&t->work, &t->lock, &until);
         else
             pthread_cond_wait(&t->work, &t->lock);
         waited = true;

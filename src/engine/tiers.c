@@ -6,6 +6,18 @@
 #include "base/log.h"
 #include "engine/tiers_internal.h"
 
+sk_put *sk_put_new(const sk_prefix *prefix, size_t n_parts) {
+    sk_put *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->parts = calloc(n_parts ? n_parts : 1, sizeof *p->parts);
+    if (!p->parts || sk_prefix_copy(&p->prefix, prefix) != SKIPPY_OK) {
+        sk_put_free(p);
+        return NULL;
+    }
+    p->m = sk_prefix_manifest(&p->prefix);
+    return p;
+}
+
 void sk_put_free(sk_put *p) {
     if (!p) return;
     for (size_t i = 0; i < p->n_parts; i++) {
@@ -13,9 +25,7 @@ void sk_put_free(sk_put *p) {
         sk_blob_free(&p->parts[i].blob);
     }
     free(p->parts);
-    free((void *)p->m.tokens);
-    free((void *)p->m.tenant);
-    free((void *)p->m.cache_namespace);
+    sk_prefix_free(&p->prefix);
     free(p);
 }
 
@@ -40,9 +50,7 @@ void sk_tier_event_free(sk_tier_event *e) {
 
 void sk_command_free(sk_command *c) {
     sk_put_free(c->put);
-    free((void *)c->filter.tenant);
-    free((void *)c->filter.cache_namespace);
-    free((void *)c->filter.tokens);
+    sk_prefix_free(&c->named);
     free(c);
 }
 
@@ -140,23 +148,21 @@ int sk_tiers_drop(sk_tiers *t, uint8_t tier, uint64_t id, enum skippy_drop_reaso
 int sk_tiers_erase(sk_tiers *t, const skippy_erase_filter *f) {
     sk_command *c = calloc(1, sizeof *c);
     if (!c) return SKIPPY_E_NOMEM;
-    c->type = SK_COMMAND_ERASE;
-    c->filter.tenant = f->tenant ? strdup(f->tenant) : NULL;
-    c->filter.cache_namespace = f->cache_namespace ? strdup(f->cache_namespace) : NULL;
-    int32_t *tokens = f->n_tokens ? malloc(f->n_tokens * sizeof *tokens) : NULL;
-    c->filter.tokens = tokens;
-    bool short_of_memory = (f->tenant && !c->filter.tenant) || (f->cache_namespace && !c->filter.cache_namespace) ||
-                           (f->n_tokens && !tokens);
-    if (short_of_memory) { /* a filter that lost a field would erase too much */
+    const sk_prefix named = {.ns = f->ns ? *f->ns : (skippy_key){{0}},
+                             .tokens = f->tokens,
+                             .n_tokens = f->n_tokens,
+                             .tenant = f->tenant,
+                             .cache_namespace = f->cache_namespace};
+    if (sk_prefix_copy(&c->named, &named) != SKIPPY_OK) { /* a filter that lost a field would erase too much */
         sk_command_free(c);
         return SKIPPY_E_NOMEM;
     }
-    if (tokens) memcpy(tokens, f->tokens, f->n_tokens * sizeof *tokens);
-    c->filter.n_tokens = f->n_tokens;
-    if (f->ns) {
-        c->ns = *f->ns;
-        c->filter.ns = &c->ns;
-    }
+    c->type = SK_COMMAND_ERASE;
+    c->filter = (skippy_erase_filter){.ns = f->ns ? &c->named.ns : NULL,
+                                      .tokens = c->named.tokens,
+                                      .n_tokens = c->named.n_tokens,
+                                      .tenant = c->named.tenant,
+                                      .cache_namespace = c->named.cache_namespace};
     append(t, c);
     return SKIPPY_OK;
 }

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "engine/lineage.h"
+#include "engine/prefix.h"
 #include "engine/tier_stats.h"
 #include "runtime/state.h"
 #include "skippy/index.h"
@@ -45,16 +46,20 @@ typedef struct sk_put_part {
 /* One entry on its way. Owned by whoever holds it: free with sk_put_free. */
 typedef struct sk_put {
     struct sk_put *next;
-    uint64_t owner;    /* of the caller: which entry this is */
+    uint64_t owner;    /* of the caller: id of the entry, or of the row of logits */
     unsigned tiers;    /* 1 << enum skippy_tier, where it should go */
     uint64_t staged;   /* bytes of all blobs */
-    skippy_manifest m; /* tokens, tenant, cache_namespace: owned; parts: filled by the store thread */
+    sk_prefix prefix;  /* owned */
+    skippy_manifest m; /* borrows from prefix; parts: filled by the store thread */
     sk_put_part *parts;
     size_t n_parts;
     /* results, by tier */
     int rc[SKIPPY_TIER_COUNT];
     uint64_t id[SKIPPY_TIER_COUNT];
 } sk_put;
+/* A put for a copy of this prefix, with room for n_parts parts; its manifest is what the prefix says. NULL when out of
+ * memory. */
+sk_put *sk_put_new(const sk_prefix *prefix, size_t n_parts);
 void sk_put_free(sk_put *p); /* p may be NULL */
 
 /* One entry on its way back. */

@@ -17,8 +17,8 @@ typedef struct sk_command {
     uint8_t tier;
     uint64_t id;
     enum skippy_drop_reason reason;
-    skippy_erase_filter filter; /* what its pointers name is owned */
-    skippy_key ns;
+    sk_prefix named; /* owned: what filter points to */
+    skippy_erase_filter filter;
 } sk_command;
 
 struct sk_tiers {
