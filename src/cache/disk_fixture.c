@@ -1,9 +1,9 @@
 #include "cache/disk_fixture.h"
+#include "base/test_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,15 +42,8 @@ void scratch_make(scratch *t) {
     snprintf(t->folder, sizeof t->folder, "%s/s", t->dir);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 void scratch_remove(scratch *t) {
-    nftw(t->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    test_remove_tree(t->dir);
 }
 
 int scratch_setup(void **state) {

@@ -1,6 +1,5 @@
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "base/test_folder.h"
 #include "cache/file_digest.h"
 
 /* A scratch directory with a "model" of `size` bytes and a place for records. */
@@ -63,16 +63,9 @@ static int open_scratch(void **state) {
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static int close_scratch(void **state) {
     scratch *s = *state;
-    int rc = nftw(s->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    int rc = test_remove_tree(s->dir);
     free(s);
     return rc;
 }

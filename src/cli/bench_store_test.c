@@ -14,6 +14,7 @@
 
 #include "cli/bench_store.h"
 #include "cli/capture.h"
+#include "runtime/test_models.h"
 
 static captured output;
 
@@ -27,18 +28,6 @@ static int forget_output(void **state) {
 
 static void says(const char *text, const char *words) {
     if (!strstr(text, words)) fail_msg("'%s' is not in: %s", words, text);
-}
-
-static const char *model_path(const char *family) {
-    static char path[1024];
-    const char *dir = getenv("SKIPPY_TEST_MODELS"), *build = getenv("SKIPPY_BUILD_DIR");
-    if (dir)
-        snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
-    else
-        snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
-    if (access(path, R_OK) == 0) return path;
-    printf("skipped: the test model '%s' is not there\n", path);
-    return NULL;
 }
 
 static json_int_t integer(const json_t *o, const char *key) {
@@ -102,7 +91,7 @@ static void check_times(const json_t *root) {
 }
 
 static void measure(const char *family, bool dense) {
-    const char *path = model_path(family);
+    const char *path = test_model_path(family);
     if (!path) skip();
     const int code = RUN("-m", path, "-t", "1", "--turns", "4", "--turn-tokens", "70", "--agents", "3", "--shared",
                          "300", "--own", "20", "--prefix", "280", "--runs", "2", "--dir", ".", "--json");
@@ -138,7 +127,7 @@ static void recurrent_state_is_measured(void **state) {
 
 static void people_get_tables(void **state) {
     (void)state;
-    const char *path = model_path("llama");
+    const char *path = test_model_path("llama");
     if (!path) skip();
     assert_int_equal(RUN("-m", path, "--turns", "2", "--agents", "1", "--shared", "40", "--own", "8", "--prefix", "40",
                          "--runs", "1", "--subcut", "0"),
@@ -155,7 +144,7 @@ static void what_cannot_be_done_ends_with_code_1_and_words(void **state) {
     assert_int_equal(RUN("-m", "there-is-no-such.gguf"), 1);
     says(output.err, "there-is-no-such.gguf");
     assert_string_equal(output.out, "");
-    const char *path = model_path("llama");
+    const char *path = test_model_path("llama");
     if (!path) skip();
     /* the savings are measured before the folder is needed, and shown */
     assert_int_equal(RUN("-m", path, "--turns", "1", "--agents", "1", "--shared", "8", "--own", "8", "--prefix", "8",

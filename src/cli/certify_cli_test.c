@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/test_folder.h"
 #include "cli/capture.h"
 #include "cli/certify.h"
 
@@ -31,14 +32,9 @@ static int set_up(void **state) {
     return mkdtemp(folder) && setenv("TMPDIR", folder, 1) == 0 ? 0 : -1;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
-    (void)st, (void)type, (void)where;
-    return remove(path);
-}
-
 static int tear_down(void **state) {
     (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return test_remove_tree(folder);
 }
 
 static int count_one(const char *path, const struct stat *st, int type, struct FTW *where) {

@@ -1,6 +1,5 @@
 /* `skippy inspect` on real stores: what it lists, how it verifies, and how it fails. */
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +14,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/test_folder.h"
 #include "cli/capture.h"
 #include "cli/inspect.h"
 #include "cli/inspect_names.h"
@@ -38,17 +38,10 @@ static int make_dir(void **state) {
     return mkdtemp(dir) ? 0 : -1;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static int remove_dir(void **state) {
     (void)state;
     captured_free(&output);
-    return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    return test_remove_tree(dir);
 }
 
 /* ---- entries: a conversation of n windows; window i has one block, the same in every longer conversation ---- */

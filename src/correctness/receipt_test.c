@@ -1,5 +1,4 @@
 /* Receipts: found for exactly what they are about, refused when damaged, edited or about something else. */
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/test_folder.h"
 #include "correctness/receipt.h"
 
 typedef struct fixture {
@@ -56,14 +56,9 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
-    (void)st, (void)type, (void)where;
-    return remove(path);
-}
-
 static int tear_down(void **state) {
     fixture *f = *state;
-    int rc = nftw(f->parent, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    int rc = test_remove_tree(f->parent);
     free(f->report);
     free(f);
     return rc;

@@ -1,5 +1,7 @@
 #include "engine/engine_fixture.h"
 
+#include "runtime/test_models.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,20 +14,8 @@
 
 #include <cmocka.h>
 
-const char *fixture_model_path(const char *family) {
-    static char path[1024];
-    const char *dir = getenv("SKIPPY_TEST_MODELS"), *build = getenv("SKIPPY_BUILD_DIR");
-    if (dir)
-        snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
-    else
-        snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
-    if (access(path, R_OK) == 0) return path;
-    printf("skipped: the test model '%s' is not there\n", path);
-    return NULL;
-}
-
 sk_model *fixture_model(const char *family) {
-    const char *path = fixture_model_path(family);
+    const char *path = test_model_path(family);
     if (!path) return NULL;
     sk_model_params p = {.path = path, .n_gpu_layers = 0};
     sk_model *m = NULL;

@@ -6,8 +6,6 @@
 
 #include "engine/engine.h"
 
-/* Path of a generated test model, or NULL (and a printed reason) when it is not there. Static buffer. */
-const char *fixture_model_path(const char *family);
 /* Loads it; NULL when it is not there. Fails the test on a load error. */
 sk_model *fixture_model(const char *family);
 

@@ -10,13 +10,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/test_folder.h"
 #include "engine/engine_fixture.h"
 #include "skippy/disk_store.h"
 
@@ -46,15 +46,8 @@ static void make_folder(void) {
     assert_non_null(mkdtemp(folder));
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static void remove_folder(void) {
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    test_remove_tree(folder);
 }
 
 /* ---- waiting ---- */

@@ -10,16 +10,15 @@
 #include <cmocka.h>
 
 #include "openai/api.h"
+#include "runtime/test_models.h"
 
 static sk_model *model;
 static sk_api *api;
 
 static int load(void **state) {
     (void)state;
-    char path[1024];
-    const char *build = getenv("SKIPPY_BUILD_DIR");
-    snprintf(path, sizeof path, "%s/tests/models/qwen3.gguf", build ? build : ".");
-    if (access(path, R_OK) != 0) return 0;
+    const char *path = test_model_path("qwen3");
+    if (!path) return 0;
     const sk_model_params p = {.path = path};
     sk_err e = {0};
     assert_int_equal(sk_model_load(&p, &model, &e), SKIPPY_OK);

@@ -12,20 +12,13 @@
 #include <cmocka.h>
 
 #include "runtime/context.h"
+#include "runtime/test_models.h"
 
 enum { N_CTX = 512, N_SEQ = 6, N_BATCH = 64 };
 
 static sk_model *load(const char *family) {
-    char path[1024];
-    const char *dir = getenv("SKIPPY_TEST_MODELS"), *build = getenv("SKIPPY_BUILD_DIR");
-    if (dir)
-        snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
-    else
-        snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
-    if (access(path, R_OK) != 0) {
-        printf("skipped: the test model '%s' is not there\n", path);
-        return NULL;
-    }
+    const char *path = test_model_path(family);
+    if (!path) return NULL;
     sk_model *m = NULL;
     sk_err e = {0};
     if (sk_model_load(&(sk_model_params){.path = path}, &m, &e)) fail_msg("%s", e.text);

@@ -1,4 +1,3 @@
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/test_folder.h"
 #include "runtime/host_memory.h"
 #include "runtime/test_gguf.h"
 
@@ -30,16 +30,9 @@ static int make_machine(void **state) {
     return gg_temp_dir(root, sizeof root) ? 0 : -1;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 static int remove_machine(void **state) {
     (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return test_remove_tree(root);
 }
 
 #define GIB (UINT64_C(1) << 30)

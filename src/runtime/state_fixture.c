@@ -9,6 +9,7 @@
 
 #include "runtime/state_bytes.h"
 #include "runtime/state_fixture.h"
+#include "runtime/test_models.h"
 
 static void open_context(fx *f, fx_options o) {
     sk_context_params p = {.n_ctx = o.n_ctx ? o.n_ctx : 640,
@@ -28,17 +29,9 @@ static void open_context(fx *f, fx_options o) {
 }
 
 bool fx_open(fx *f, const char *family, fx_options o) {
-    char path[1024];
-    const char *dir = getenv("SKIPPY_TEST_MODELS"), *build = getenv("SKIPPY_BUILD_DIR");
-    if (dir)
-        snprintf(path, sizeof path, "%s/%s.gguf", dir, family);
-    else
-        snprintf(path, sizeof path, "%s/tests/models/%s.gguf", build ? build : ".", family);
+    const char *path = test_model_path(family);
     *f = (fx){0};
-    if (access(path, R_OK) != 0) {
-        printf("skipped: the test model '%s' is not there\n", path);
-        return false;
-    }
+    if (!path) return false;
     sk_err e = {0};
     if (sk_model_load(&(sk_model_params){.path = path}, &f->m, &e)) fail_msg("%s", e.text);
     open_context(f, o);
