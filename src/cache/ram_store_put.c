@@ -113,15 +113,22 @@ static void set_pending(put *p, bool on) {
     p->pending = on;
 }
 
+/* Is there nothing that could make room by leaving: no entry, no other put, no block that only another thread holds?
+ * A put that waits for the lock inside of its own sk_ram_make_room has pins, but no reservation yet. */
+static bool alone_in_store(const skippy_ram_store *s, uint64_t own_pins) {
+    return s->n_entries == 0 && s->pending_entries == 1 && s->reserved == 0 && s->pinned <= own_pins;
+}
+
 static int resolve(put *p) {
     skippy_ram_store *s = p->s;
-    uint64_t alone = s->base + metadata_charge(p), need = metadata_charge(p);
+    uint64_t alone = s->base + metadata_charge(p), need = metadata_charge(p), pins = 0;
     for (size_t i = 0; i < p->n_wants; i++) {
         want *w = &p->wants[i];
         alone += sk_ram_block_charge(s, w->ref->bytes);
         w->block = sk_ram_block_find(s, w->ref);
         if (w->block) {
             sk_ram_block_pin(s, w->block);
+            pins += sk_ram_block_charge(s, w->ref->bytes);
             continue;
         }
         w->fresh = true;
@@ -138,7 +145,7 @@ static int resolve(put *p) {
         p->left = need;
         return SKIPPY_OK;
     }
-    if (s->n_entries == 0 && s->reserved == 0) { /* nothing is in its way but the tables that it needs */
+    if (alone_in_store(s, pins)) { /* nothing is in its way but the tables that it needs */
         s->stats.refused_too_large++;
         return SKIPPY_E_TOO_LARGE;
     }

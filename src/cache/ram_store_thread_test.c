@@ -20,12 +20,15 @@ typedef struct stage {
     test_library lib; /* read only once it is open: each putter has a copy for its counters */
     atomic_uint_least64_t newest[PREFIXES];
     atomic_size_t dropped, leased, failures, putting;
+    atomic_int failed_line; /* of the first failure */
 } stage;
 
 /* A thread must not call cmocka's asserts: they jump out of it. */
-static void expect(stage *st, bool holds) {
-    if (!holds) atomic_fetch_add(&st->failures, 1);
+static void expect_at(stage *st, bool holds, int line) {
+    if (!holds && atomic_fetch_add(&st->failures, 1) == 0) atomic_store(&st->failed_line, line);
 }
+
+#define expect(st, holds) expect_at((st), (holds), __LINE__)
 
 static void count_drop(void *ud, uint64_t id, enum skippy_drop_reason reason) {
     stage *st = ud;
@@ -126,7 +129,8 @@ static void threads_see_whole_entries_only(void **state) {
 
     skippy_store_stats stats;
     skippy_ram_get_stats(st.s, &stats);
-    assert_int_equal(atomic_load(&st.failures), 0);
+    if (atomic_load(&st.failures))
+        fail_msg("%zu failures, the first at line %d", atomic_load(&st.failures), atomic_load(&st.failed_line));
     assert_int_equal(skippy_ram_check(st.s, true), SKIPPY_OK);
     assert_int_equal(stats.leased, 0);
     assert_int_equal(stats.puts, stats.entries + atomic_load(&st.dropped));
