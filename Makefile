@@ -62,6 +62,10 @@ bench-cache: ## Microbenchmarks of the cache library
 baseline: ## Build llama-server from the same llama.cpp tree: build/llama-server
 	@scripts/bootstrap --baseline
 
+.PHONY: baseline-rpc
+baseline-rpc: ## Build llama-server with the RPC backend, and rpc-server: build/rpc-llama-server, build/rpc-server
+	@scripts/bootstrap --baseline-rpc
+
 .PHONY: bench
 bench: baseline build ## Compare with llama-server on MODEL, or on generated 1.5 B models (ARGS="further flags")
 	@MODEL='$(MODEL)' scripts/bench $(ARGS)

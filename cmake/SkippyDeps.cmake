@@ -1,8 +1,10 @@
-# External libraries of the server: libevent, OpenSSL, jansson (Debian packages) and llama.cpp (prepared by scripts/bootstrap).
+# External libraries of the server: libevent, OpenSSL, jansson, libcurl (Debian packages) and llama.cpp (prepared by scripts/bootstrap).
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(EVENT REQUIRED IMPORTED_TARGET libevent libevent_openssl libevent_pthreads)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+# 7.85 brought lists of protocols as text
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
 pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
 
 # scripts/bootstrap leaves both paths in build/deps.cmake; paths on the command line win.

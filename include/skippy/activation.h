@@ -9,6 +9,7 @@
 #ifndef SKIPPY_ACTIVATION_H
 #define SKIPPY_ACTIVATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,10 +48,15 @@ SKIPPY_API int skippy_activation_put(skippy_activation_cache *c, const char *act
 /* Finds and leases. SKIPPY_E_NOT_FOUND also when the id is there with another key. */
 SKIPPY_API int skippy_activation_lease(skippy_activation_cache *c, const char *activation_id,
                                        const skippy_key *prefix_key, skippy_activation_frame *out);
+/* Is it there? Neither counts as a use nor in the statistics, so that many ids can be asked for and few used. */
+SKIPPY_API bool skippy_activation_has(const skippy_activation_cache *c, const char *activation_id,
+                                      const skippy_key *prefix_key);
 /* Ends one lease. Errors: SKIPPY_E_NOT_FOUND, SKIPPY_E_INVALID (not leased). */
 SKIPPY_API int skippy_activation_release(skippy_activation_cache *c, const char *activation_id);
 /* Removes a frame. Errors: SKIPPY_E_NOT_FOUND, SKIPPY_E_BUSY (leased), SKIPPY_E_INVALID. */
 SKIPPY_API int skippy_activation_drop(skippy_activation_cache *c, const char *activation_id);
+/* Removes every frame but leased ones; returns how many. The statistics go on. */
+SKIPPY_API size_t skippy_activation_clear(skippy_activation_cache *c);
 SKIPPY_API void skippy_activation_get_stats(const skippy_activation_cache *c, skippy_activation_stats *out);
 
 #ifdef __cplusplus

@@ -36,6 +36,7 @@ package_present() {
     libevent-dev) has_library libevent libevent_openssl libevent_pthreads ;;
     libssl-dev) has_library openssl ;;
     libjansson-dev) has_library jansson ;;
+    libcurl4-openssl-dev) has_library 'libcurl >= 7.85' ;;
     libcmocka-dev) has_cmocka ;;
     librust-blake3-dev) has_blake3 ;;
     libclang-rt-dev) has_clang_runtime ;;

@@ -1,6 +1,5 @@
 #include "skippy/activation.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "cache/map.h"
@@ -167,11 +166,21 @@ int skippy_activation_put(skippy_activation_cache *c, const char *activation_id,
 
 /* ---- use ---- */
 
+/* The entry of this id, if it has this key as well. */
+static entry *find_exact(const skippy_activation_cache *c, const char *id, const skippy_key *prefix_key) {
+    entry *e = find(c, id);
+    return e && skippy_key_equal(&e->prefix_key, prefix_key) ? e : NULL;
+}
+
+bool skippy_activation_has(const skippy_activation_cache *c, const char *activation_id, const skippy_key *prefix_key) {
+    return c && activation_id && prefix_key && find_exact(c, activation_id, prefix_key);
+}
+
 int skippy_activation_lease(skippy_activation_cache *c, const char *activation_id, const skippy_key *prefix_key,
                             skippy_activation_frame *out) {
     if (!c || !activation_id || !prefix_key || !out) return SKIPPY_E_INVALID;
-    entry *e = find(c, activation_id);
-    if (!e || !skippy_key_equal(&e->prefix_key, prefix_key)) {
+    entry *e = find_exact(c, activation_id, prefix_key);
+    if (!e) {
         c->stats.misses++;
         return SKIPPY_E_NOT_FOUND;
     }
@@ -206,6 +215,16 @@ int skippy_activation_drop(skippy_activation_cache *c, const char *activation_id
     if (e->leases) return SKIPPY_E_BUSY;
     forget(c, e);
     return SKIPPY_OK;
+}
+
+size_t skippy_activation_clear(skippy_activation_cache *c) {
+    if (!c) return 0;
+    size_t before = c->stats.entries;
+    for (entry *e = c->oldest, *newer; e; e = newer) {
+        newer = e->newer;
+        if (!e->leases) forget(c, e);
+    }
+    return before - c->stats.entries;
 }
 
 void skippy_activation_get_stats(const skippy_activation_cache *c, skippy_activation_stats *out) {

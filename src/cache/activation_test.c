@@ -134,6 +134,40 @@ static void a_dropped_frame_is_gone(void **state) {
     assert_int_equal(stats_of(c).bytes, 0);
 }
 
+static void asking_whether_a_frame_is_there_is_no_use_of_it(void **state) {
+    skippy_activation_cache *c = *state;
+    assert_int_equal(put(c, "a", 10), SKIPPY_OK);
+    assert_int_equal(put(c, "b", 10), SKIPPY_OK);
+    assert_true(skippy_activation_has(c, "a", &key_a));
+    assert_false(skippy_activation_has(c, "a", &key_b));
+    assert_false(skippy_activation_has(c, "c", &key_a));
+    assert_int_equal(stats_of(c).hits, 0);
+    assert_int_equal(stats_of(c).misses, 0);
+    assert_int_equal(put(c, "c", 10), SKIPPY_OK);
+    assert_false(skippy_activation_has(c, "a", &key_a)); /* it was still the oldest */
+    assert_true(skippy_activation_has(c, "b", &key_a));
+    assert_false(skippy_activation_has(NULL, "b", &key_a));
+    assert_false(skippy_activation_has(c, NULL, &key_a));
+    assert_false(skippy_activation_has(c, "b", NULL));
+}
+
+static void a_cleared_cache_has_leased_frames_only(void **state) {
+    skippy_activation_cache *c = *state;
+    assert_int_equal(put(c, "a", 5), SKIPPY_OK);
+    assert_int_equal(put(c, "b", 5), SKIPPY_OK);
+    assert_int_equal(put(c, "c", 5), SKIPPY_OK);
+    assert_int_equal(lease(c, "b"), SKIPPY_OK);
+    assert_int_equal(skippy_activation_clear(c), 2);
+    assert_false(skippy_activation_has(c, "a", &key_a));
+    assert_true(skippy_activation_has(c, "b", &key_a));
+    assert_int_equal(stats_of(c).bytes, 20);
+    assert_int_equal(stats_of(c).hits, 1); /* statistics go on */
+    assert_int_equal(skippy_activation_release(c, "b"), SKIPPY_OK);
+    assert_int_equal(skippy_activation_clear(c), 1);
+    assert_int_equal(skippy_activation_clear(c), 0);
+    assert_int_equal(skippy_activation_clear(NULL), 0);
+}
+
 static void a_cache_without_limit_evicts_nothing(void **state) {
     (void)state;
     skippy_activation_cache *c;
@@ -237,6 +271,7 @@ static void random_op(skippy_activation_cache *c, model *m, test_random *rnd) {
     model_frame *f = &m->f[i];
     char id[2] = {(char)('a' + i), '\0'};
     int expected;
+    assert_int_equal(skippy_activation_has(c, id, &key_a), f->present);
     switch (random_below(rnd, 8)) {
     case 0:
     case 1:
@@ -291,6 +326,8 @@ int main(void) {
         WITH_CACHE(a_frame_replaces_the_one_with_its_id),
         WITH_CACHE(a_frame_larger_than_the_cache_is_refused),
         WITH_CACHE(a_dropped_frame_is_gone),
+        WITH_CACHE(asking_whether_a_frame_is_there_is_no_use_of_it),
+        WITH_CACHE(a_cleared_cache_has_leased_frames_only),
         cmocka_unit_test(a_cache_without_limit_evicts_nothing),
         WITH_CACHE(sizes_that_do_not_fit_the_shape_are_refused),
         cmocka_unit_test(a_put_without_memory_changes_nothing),

@@ -13,6 +13,8 @@
 #include "bench/interrupt.h"
 #include "bench/quick.h"
 #include "cli/bench_evict.h"
+#include "cli/bench_relay.h"
+#include "cli/bench_stages.h"
 #include "cli/bench_store.h"
 
 #ifndef SKIPPY_VERSION
@@ -26,11 +28,15 @@ static const char HELP[] =
     "       skippy bench bare -m MODEL.gguf [options]\n"
     "       skippy bench evict [--trace FILE.jsonl] [options]\n"
     "       skippy bench store -m MODEL.gguf [options]\n"
+    "       skippy bench stages -m MODEL.gguf [options]\n"
+    "       skippy bench relay --to HOST:PORT [options]\n"
     "\n"
     "quick starts llama-server and skippy in turn, sends both the same requests over HTTP and compares the times.\n"
     "bare times llama_decode of the new tokens of the 'prefix' scenario without a server.\n"
     "evict compares eviction policies on traces, without a model; its options: skippy bench evict --help.\n"
     "store measures what stored state costs and saves, without a server; its options: skippy bench store --help.\n"
+    "stages measures one model over several processes, against llama.cpp's RPC: skippy bench stages --help.\n"
+    "relay delays, stalls and cuts TCP connections: skippy bench relay --help.\n"
     "\n"
     "  -m, --model FILE         the GGUF\n"
     "  -t, --threads N          threads of each server (default: cores)\n"
@@ -347,12 +353,24 @@ static int run_bare(const char *name, const options *o) {
     return rc == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
+/* Benchmarks with options of their own. */
+static const struct bench_command {
+    const char *what;
+    int (*run)(int argc, char **argv);
+} COMMANDS[] = {
+    {"evict", sk_cli_bench_evict},
+    {"store", sk_cli_bench_store},
+    {"stages", sk_cli_bench_stages},
+    {"relay", sk_cli_bench_relay},
+};
+
 int sk_cli_bench(int argc, char **argv) {
     static const char NAME[] = "skippy bench";
     options o = {.quick = {.out_dir = "bench-quick", .timeout_s = 900, .version = SKIPPY_VERSION}};
     sk_sizes_default(&o.quick.sizes);
     if (argc < 2) {
-        fprintf(stderr, "%s: which one: quick, bare, evict or store? Try 'skippy bench --help'.\n", NAME);
+        fprintf(stderr, "%s: which one: quick, bare, evict, store, stages or relay? Try 'skippy bench --help'.\n",
+                NAME);
         return EXIT_USAGE;
     }
     const char *what = argv[1];
@@ -360,15 +378,13 @@ int sk_cli_bench(int argc, char **argv) {
         fputs(HELP, stdout);
         return EXIT_DONE;
     }
-    if (strcmp(what, "evict") == 0) {
-        static char name[] = "skippy bench evict";
-        argv[1] = name;
-        return sk_cli_bench_evict(argc - 1, argv + 1);
-    }
-    if (strcmp(what, "store") == 0) {
-        static char name[] = "skippy bench store";
-        argv[1] = name;
-        return sk_cli_bench_store(argc - 1, argv + 1);
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
+        if (strcmp(what, COMMANDS[i].what) == 0) {
+            static char own[32];
+            snprintf(own, sizeof own, "%s %s", NAME, what);
+            argv[1] = own;
+            return COMMANDS[i].run(argc - 1, argv + 1);
+        }
     }
     const bool quick = strcmp(what, "quick") == 0;
     if (!quick && strcmp(what, "bare") != 0) {

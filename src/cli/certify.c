@@ -9,6 +9,7 @@
 
 #include "cli/certify_options.h"
 #include "cli/certify_show.h"
+#include "cli/certify_stages.h"
 #include "cli/certify_synthetic.h"
 #include "correctness/receipt.h"
 #include "correctness/worker.h"
@@ -87,6 +88,10 @@ static int certify_model(sk_certify_cli *o, json_t *list, bool *passed, sk_err *
     return rc;
 }
 
+static bool go_on(void) {
+    return stop_asked == 0;
+}
+
 static int run(sk_certify_cli *o, sk_err *e, bool *passed) {
     json_t *list = json_array();
     *passed = true;
@@ -119,7 +124,7 @@ int sk_cli_certify(int argc, char **argv) {
     o.run.digest_dir = digest_dir(digests, sizeof digests);
     o.run.worker_argv = worker_argv;
     o.run.progress = on_progress;
-    int rc = run(&o, &e, &passed);
+    int rc = o.stages || o.cuts ? sk_certify_stages(&o, go_on, &passed, &e) : run(&o, &e, &passed);
     if (rc) fprintf(stderr, "%s: %s\n", argv[0], e.text);
     return rc == SKIPPY_OK && passed ? EXIT_DONE : EXIT_FAILED;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/args.h"
+#include "correctness/stage_certify.h"
 
 enum {
     ARG_MODEL = 1,
@@ -23,6 +24,8 @@ enum {
     ARG_ALL,
     ARG_DIR,
     ARG_DOCS,
+    ARG_STAGES,
+    ARG_CUTS,
     ARG_JSON,
     ARG_HELP
 };
@@ -48,6 +51,9 @@ static const sk_arg_def defs[] = {
      "certify every family that 'skippy synth' can make, on tiny\nmodels with random weights; writes no receipts"},
     {ARG_DIR, "--dir", "DIR", NULL, "keep the generated models here (default: a temporary folder)"},
     {ARG_DOCS, "--docs", "FILE", NULL, "put the table of --all-synthetic between the markers of FILE"},
+    {ARG_STAGES, "--stages", "N", NULL,
+     "certify the stages of a split instead: N stage files against the whole model,\ncut as 'skippy stage up' cuts"},
+    {ARG_CUTS, "--cuts", "L,L,...", NULL, "the same, cut in front of these layers"},
     {ARG_JSON, "--json", NULL, NULL, "print the whole report as JSON instead of a summary"},
     {ARG_HELP, "-h --help", NULL, NULL, "this text"},
 };
@@ -98,14 +104,32 @@ static bool take(sk_certify_cli *o, int id, const sk_args *a, sk_err *e) {
     case ARG_ALL: o->all_synthetic = true; break;
     case ARG_DIR: o->dir = a->value; break;
     case ARG_DOCS: o->docs = a->value; break;
+    case ARG_STAGES: return sk_args_u32(a, 2, SK_STAGE_CERTIFY_MAX, &o->stages, e);
+    case ARG_CUTS: o->cuts = a->value; break;
     case ARG_JSON: o->json = true; break;
     default: o->help = true; break;
     }
     return true;
 }
 
+static int check_stages(const sk_certify_cli *o, sk_err *e) {
+    const sk_certify_options *run = &o->run;
+    const char *other = o->all_synthetic       ? "--all-synthetic"
+                        : o->report_out        ? "--report-out"
+                        : o->no_receipt        ? "--no-receipt"
+                        : run->n_prefix        ? "--prefix"
+                        : run->prompt          ? "--prompt"
+                        : run->family          ? "--family-name"
+                        : run->repeats         ? "--repeats"
+                        : o->stages && o->cuts ? "--cuts"
+                                               : NULL;
+    if (!other) return SKIPPY_OK;
+    return sk_err_set(e, SKIPPY_E_INVALID, "%s does not go with %s", other, o->stages ? "--stages" : "--cuts");
+}
+
 static int check(const sk_certify_cli *o, sk_err *e) {
     if (o->help) return SKIPPY_OK;
+    if ((o->stages || o->cuts) && check_stages(o, e) != SKIPPY_OK) return SKIPPY_E_INVALID;
     if (o->all_synthetic && o->run.model_path)
         return sk_err_set(e, SKIPPY_E_INVALID, "-m and --all-synthetic exclude each other");
     if (!o->all_synthetic && !o->run.model_path)
@@ -127,6 +151,7 @@ int sk_certify_cli_parse(sk_certify_cli *o, int argc, char **argv, sk_err *e) {
 void sk_certify_cli_help(void) {
     puts(
         "Usage: skippy certify -m MODEL.gguf [options]\n"
+        "       skippy certify -m MODEL.gguf --stages N | --cuts L,L [options]\n"
         "       skippy certify --all-synthetic [--dir DIR] [--docs FILE]\n\n"
         "Computes a prefix, keeps its state in every way the server can, restores it into a fresh lane, a fresh context\n"
         "and a fresh process, and compares what they say with the recorded run. Use the flags that 'skippy serve' will\n"
@@ -134,6 +159,7 @@ void sk_certify_cli_help(void) {
     sk_args_help(defs, N_DEFS, stdout);
     puts("\nExamples:\n"
          "  skippy certify -m model.gguf\n"
-         "  skippy certify -m model.gguf -ctk q8_0 -ctv q8_0 --prefix 1000 --report-out report.json\n\n"
+         "  skippy certify -m model.gguf -ctk q8_0 -ctv q8_0 --prefix 1000 --report-out report.json\n"
+         "  skippy certify -m model.gguf --stages 3\n\n"
          "Exit codes: 0 passed, 1 failed, 2 wrong usage.");
 }

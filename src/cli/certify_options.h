@@ -16,6 +16,8 @@ typedef struct sk_certify_cli {
     const char *report_out; /* NULL = none */
     const char *dir;        /* generated models stay here; NULL = a temporary folder */
     const char *docs;       /* NULL = none */
+    uint32_t stages;        /* 0 = the model's state is certified, not its stages */
+    const char *cuts;       /* first layers of the stages behind the first, separated by commas; NULL = none */
 } sk_certify_cli;
 
 /* Errors: SKIPPY_E_INVALID with words that name flag and value. */

@@ -6,7 +6,19 @@
 #include "cli/args.h"
 #include "cli/families_actions.h"
 
-enum { ARG_JSON = 1, ARG_NAME, ARG_STAGES, ARG_CUTS, ARG_WEIGHTS, ARG_EVEN, ARG_LAYERS, ARG_WIRE, ARG_MOVE, ARG_HELP };
+enum {
+    ARG_JSON = 1,
+    ARG_NAME,
+    ARG_STAGES,
+    ARG_CUTS,
+    ARG_WEIGHTS,
+    ARG_EVEN,
+    ARG_LAYERS,
+    ARG_MEMORY,
+    ARG_WIRE,
+    ARG_MOVE,
+    ARG_HELP
+};
 
 static const sk_arg_def defs[] = {
     {ARG_JSON, "--json", NULL, NULL, "JSON on standard output"},
@@ -16,6 +28,8 @@ static const sk_arg_def defs[] = {
     {ARG_WEIGHTS, "--weights", "W,W,...", NULL, "plan: stages in proportion to these, such as each machine's memory"},
     {ARG_EVEN, "--even", NULL, NULL, "plan: equal stages, accepted or not"},
     {ARG_LAYERS, "--layers", "N", NULL, "plan: number of layers (default: the reviewed model's)"},
+    {ARG_MEMORY, "--memory", "8G,16G,...", NULL,
+     "plan of a file: memory for the weights of each stage, in M, G or T;\nstages are in proportion to it"},
     {ARG_WIRE, "--wire", "TYPE", "f16|f32|q8", "plan: hidden states between stages (default: f16)"},
     {ARG_MOVE, "--allow-state-transfer", NULL, NULL, "plan: recurrent state may move to another machine"},
     {ARG_HELP, "-h --help", NULL, NULL, "this text"},
@@ -40,10 +54,11 @@ static void print_help(void) {
         "       skippy families show FAMILY [--json]\n"
         "       skippy families infer MODEL.gguf | --name NAME [--json]\n"
         "       skippy families plan FAMILY [--stages N] [options]\n"
+        "       skippy families plan MODEL.gguf [--stages N | --cuts L,L | --memory M,M] [--json]\n"
         "\n"
         "What is known about each model family, and what the cache reuses for it. 'infer' says which family a model is\n"
         "of, what is reused and why; it reads the file's header only. 'plan' says what cutting a model of the family\n"
-        "into stages means.\n");
+        "into stages means; of a file (or a package) it proposes cuts that the file allows, and what each stage holds.\n");
     sk_args_help(defs, N_DEFS, stdout);
     puts(
         "\n"
@@ -53,6 +68,8 @@ static void print_help(void) {
         "  skippy families infer --name Qwen/Qwen3-8B-GGUF\n"
         "  skippy families plan qwen3next --stages 3\n"
         "  skippy families plan llama --cuts 4,10 --wire q8\n"
+        "  skippy families plan model.gguf --stages 3\n"
+        "  skippy families plan model.gguf --memory 8G,16G,16G\n"
         "\n"
         "Exit codes: 0 done, 1 no such family or no readable model, 2 wrong usage, 3 nothing is reused (infer) or the\n"
         "cut is not accepted (plan).");
@@ -71,6 +88,7 @@ static int take(sk_args *a, int id, families_options *o, sk_err *e) {
     case ARG_WIRE:
         o->wire = strcmp(a->value, "q8") == 0 ? SK_WIRE_Q8 : strcmp(a->value, "f32") == 0 ? SK_WIRE_F32 : SK_WIRE_F16;
         break;
+    case ARG_MEMORY: o->memory = a->value; break;
     case ARG_MOVE: o->allow_state_transfer = true; break;
     default: return ARG_HELP;
     }
@@ -95,9 +113,11 @@ static const char *contradiction(const families_options *o, const struct action 
     if (action->needs_operand && !o->operand && !o->name)
         return action->run == families_infer ? "infer which model?" : "which family?";
     if (!action->needs_operand && o->operand) return "list takes no name";
-    if (!plan && (o->stages || o->cuts || o->weights || o->even || o->layers || o->allow_state_transfer ||
+    if (!plan && (o->stages || o->cuts || o->memory || o->weights || o->even || o->layers || o->allow_state_transfer ||
                   o->wire != SK_WIRE_F16))
         return "options of plan were given without it";
+    if (plan && families_is_file(o->operand)) return families_file_contradiction(o);
+    if (o->memory) return "--memory plans a file: its bytes are not known from a family's name";
     if ((o->cuts != NULL) + (o->weights != NULL) + o->even > 1)
         return "--cuts, --weights and --even exclude each other";
     if ((o->cuts || o->weights) && o->stages) return "the list already says how many stages there are";

@@ -8,8 +8,7 @@
 #include "cli/families_actions.h"
 #include "topology/propose.h"
 
-/* Numbers separated by commas, each up to 2^40; 0 when the list is empty, malformed or longer than cap. */
-static size_t parse_list(const char *text, uint64_t *out, size_t cap) {
+size_t families_parse_list(const char *text, uint64_t *out, size_t cap) {
     for (size_t n = 0; n < cap;) {
         char *end = NULL;
         if (*text < '0' || *text > '9') return 0;
@@ -35,14 +34,14 @@ static int choose_cuts(const families_options *o, const sk_family_entry *f, int3
     uint64_t numbers[SK_MAX_STAGES];
     size_t given = 0;
     if (o->cuts) {
-        given = parse_list(o->cuts, numbers, SK_MAX_STAGES - 1);
+        given = families_parse_list(o->cuts, numbers, SK_MAX_STAGES - 1);
         if (given == 0) return bad_list("--cuts", o->cuts, e);
         for (size_t i = 0; i < given; i++) cuts[i] = numbers[i] > SK_MAX_LAYERS ? SK_MAX_LAYERS : (int32_t)numbers[i];
         *n = given;
         return SKIPPY_OK;
     }
     if (o->weights) {
-        given = parse_list(o->weights, numbers, SK_MAX_STAGES);
+        given = families_parse_list(o->weights, numbers, SK_MAX_STAGES);
         if (given == 0) return bad_list("--weights", o->weights, e);
         *n = given - 1;
         return sk_propose_weighted(layers, numbers, given, cuts, e);
@@ -120,6 +119,7 @@ static void print_plan(const families_options *o, const sk_family_entry *f, cons
 }
 
 int families_plan(const families_options *o) {
+    if (families_is_file(o->operand)) return families_plan_file(o);
     const sk_family_entry *f = families_find(o);
     if (!f) return FAMILIES_FAILED;
     int32_t cuts[SK_MAX_STAGES], layers = o->layers ? (int32_t)o->layers : f->reviewed.layers;

@@ -1,5 +1,7 @@
 #include "cli/load_bar.h"
 
+#include "base/clock.h"
+
 enum { WIDTH = 40, STEP = 10 };
 
 static void draw(const sk_load_bar *b, int percent) {
@@ -12,7 +14,7 @@ static void draw(const sk_load_bar *b, int percent) {
 void sk_load_bar_show(sk_load_bar *b, float fraction) {
     int percent = fraction >= 1.0f ? 100 : fraction > 0.0f ? (int)(fraction * 100.0f) : 0;
     if (!b->tty) percent -= percent % STEP;
-    if (percent <= b->shown) return;
+    if (percent <= b->shown || (b->quiet_until && b->shown < 0 && sk_now_ns() < b->quiet_until)) return;
     b->shown = percent;
     if (b->tty)
         draw(b, percent);

@@ -3,13 +3,15 @@
 #define SKIPPY_CLI_LOAD_BAR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 typedef struct sk_load_bar {
     FILE *out;
     bool tty;
-    const char *what; /* "loading the model" */
-    int shown;        /* percent that was shown last; start with -1 */
+    const char *what;     /* "loading the model" */
+    int shown;            /* percent that was shown last; start with -1 */
+    uint64_t quiet_until; /* sk_now_ns value: a step that ends before is not worth a word; 0 = show at once */
 } sk_load_bar;
 
 /* fraction: 0..1. Draws only when the shown percentage changes. */

@@ -6,7 +6,9 @@
 #include "cli/certify.h"
 #include "cli/families.h"
 #include "cli/inspect.h"
+#include "cli/package.h"
 #include "cli/serve.h"
+#include "cli/stage.h"
 #include "cli/synth.h"
 
 static int print_version(int argc, char **argv);
@@ -18,9 +20,13 @@ static const struct command {
 } commands[] = {
     {"serve", "skippy serve", "serve a GGUF over HTTP (OpenAI and llama-server endpoints) with the exact prefix cache",
      sk_cli_serve},
+    {"stage", "skippy stage", "serve some layers of a model that is split over several processes, or start a whole split",
+     sk_cli_stage},
     {"bench", "skippy bench", "measure against llama-server, both over HTTP", sk_cli_bench},
     {"synth", "skippy synth", "write a model with random weights, for tests and measurements", sk_cli_synth},
     {"inspect", "skippy inspect", "show and verify what a cache directory holds", sk_cli_inspect},
+    {"package", "skippy package", "make, verify and show packages: one file for each layer of a model",
+     sk_cli_package},
     {"certify", "skippy certify", "prove that a model's state continues exactly, and keep a receipt of it",
      sk_cli_certify},
     {"families", "skippy families", "list model families and what the cache reuses for each", sk_cli_families},

@@ -1,22 +1,24 @@
 #include "cli/serve.h"
 
-#include <errno.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "cli/digest_dir.h"
 #include "cli/load_bar.h"
+#include "cli/serve_facts.h"
 #include "cli/serve_options.h"
+#include "cli/serve_split.h"
+#include "cli/stage_weights.h"
 #include "correctness/receipt.h"
 #include "openai/api.h"
 #include "server/listen.h"
@@ -68,41 +70,35 @@ static bool on_progress(void *ud, float fraction) {
     return atomic_load(&signals) == 0;
 }
 
-/* Directory where the digests of weights are remembered: $XDG_CACHE_HOME/skippy or ~/.cache/skippy. False when there is
- * none. */
-static bool digest_dir(char *out, size_t cap) {
-    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    char parent[1000];
-    int n = -1;
-    if (base && *base)
-        n = snprintf(parent, sizeof parent, "%s", base);
-    else if (home && *home)
-        n = snprintf(parent, sizeof parent, "%s/.cache", home);
-    if (n < 0 || (size_t)n >= sizeof parent || (mkdir(parent, 0700) != 0 && errno != EEXIST)) return false;
-    n = snprintf(out, cap, "%s/skippy", parent);
-    return n > 0 && (size_t)n < cap && (mkdir(out, 0700) == 0 || errno == EEXIST);
+static bool go_on(void) {
+    return atomic_load(&signals) == 0;
 }
 
 /* What runs, in the order in which it was started. */
 typedef struct service {
     sk_serve_options o;
     int listen_fd;
+    sk_weights weights;
+    sk_serve_waiting waiting;
     sk_model *model;
     sk_engine *engine;
     sk_api *api;
     sk_server *server;
-    char digests[1024];
-    char address[128];
+    char digests[1024], address[128], split_receipt[700];
 } service;
 
 static int load_model(service *s, sk_err *e) {
     sk_load_bar bar = {
         .out = stderr, .tty = isatty(STDERR_FILENO) != 0, .what = "skippy: loading the model", .shown = -1};
-    s->o.model.progress = on_progress;
-    s->o.model.progress_ud = &bar;
-    int rc = sk_model_load(&s->o.model, &s->model, e);
+    sk_model_params *p = &s->o.run.model;
+    int rc = sk_weights_prepare(p->path, &s->o.split, s->o.n_stages > 0, go_on, &s->weights, e);
+    if (rc != SKIPPY_OK) return rc;
+    p->path = s->weights.path;
+    p->progress = on_progress;
+    p->progress_ud = &bar;
+    rc = sk_model_load(p, &s->model, e);
     if (bar.tty && bar.shown >= 0 && bar.shown < 100) fputc('\n', stderr);
-    return rc;
+    return rc == SKIPPY_OK ? sk_serve_check_layers(&s->o, sk_model_get_info(s->model), e) : rc;
 }
 
 /* What `skippy certify` found about this file. */
@@ -134,12 +130,16 @@ static enum sk_certified find_receipt(void *ud, const skippy_identity *id, char 
 }
 
 static int start_engine(service *s, sk_err *e) {
-    sk_engine_params *p = &s->o.engine;
-    if (s->o.ctx_of_model) p->n_ctx = (uint32_t)sk_model_get_info(s->model)->n_ctx_train;
+    sk_engine_params *p = &s->o.run.engine;
+    if (s->o.run.ctx_of_model) p->n_ctx = (uint32_t)sk_model_get_info(s->model)->n_ctx_train;
     p->certified = find_receipt;
     p->certified_ud = s;
-    if (digest_dir(s->digests, sizeof s->digests)) p->digest_dir = s->digests;
-    return sk_engine_start(s->model, p, &s->engine, e);
+    p->digest_dir = sk_cli_digest_dir(s->digests, sizeof s->digests);
+    if (s->o.n_stages > 0) p->split = sk_serve_split(&s->o, &s->waiting);
+    int rc = sk_engine_start(s->model, p, &s->engine, e);
+    if (rc != SKIPPY_OK || s->o.n_stages == 0) return rc;
+    return sk_serve_split_receipt(&s->o, sk_model_get_info(s->model), sk_engine_get_facts(s->engine), s->split_receipt,
+                                  sizeof s->split_receipt, e);
 }
 
 static int start_api(service *s, sk_err *e) {
@@ -184,107 +184,28 @@ static void stop(service *s) {
     sk_server_destroy(s->server);
     if (s->api) sk_api_destroy(s->api);
     if (s->model) sk_model_free(s->model);
+    sk_weights_release(&s->weights);
     if (s->listen_fd >= 0) close(s->listen_fd);
     sk_serve_options_free(&s->o);
-}
-
-/* "1.10 GiB" or "35.2 MiB". */
-static const char *size_text(uint64_t bytes, char *buf, size_t cap) {
-    const double mib = 1024.0 * 1024.0;
-    double size = (double)bytes;
-    snprintf(buf, cap, size < 1024.0 * mib ? "%.1f MiB" : "%.2f GiB",
-             size < 1024.0 * mib ? size / mib : size / (1024.0 * mib));
-    return buf;
-}
-
-static void print_disk(const service *s) {
-    if (!sk_engine_get_facts(s->engine)->disk_store) return;
-    sk_engine_stats stats;
-    sk_engine_get_stats(s->engine, &stats);
-    printf("  disk     %s: %s\n", s->o.engine.disk_dir,
-           !stats.tiers.disk_on     ? "not used, see the warning"
-           : stats.tiers.disk_ready ? "prefixes outlive the server"
-                                    : "being opened; prefixes outlive the server");
-}
-
-static void print_facts(const service *s) {
-    const sk_model_info *info = sk_model_get_info(s->model);
-    const sk_engine_facts *f = sk_engine_get_facts(s->engine);
-    bool keys = sk_auth_count(s->o.auth) > 0;
-    printf("skippy %s is listening on http://%s\n", SKIPPY_VERSION, s->address);
-    char size[32];
-    printf("  model    %s (%s, %s)\n", info->id, info->desc, size_text(info->size_bytes, size, sizeof size));
-    printf("  cache    %s: %s\n", f->cache_mode, f->cache_reason);
-    if (f->ram_store)
-        printf("  memory   %s for prefixes that leave the context\n",
-               f->ram_bytes >= UINT64_C(1) << 50 ? "no limit" : size_text(f->ram_bytes, size, sizeof size));
-    print_disk(s);
-    if (f->certified != SK_NOT_CERTIFIED) printf("  receipt  %s\n", f->certified_text);
-    if (f->state_reason && *f->state_reason) printf("  state    %s\n", f->state_reason);
-    printf("  context  %u tokens, %u lanes, %d threads, KV %s/%s\n", f->n_ctx, f->n_lanes, (int)f->n_threads, f->type_k,
-           f->type_v);
-    printf("  exact    %s%s%s\n", f->exact, f->schedule && *f->schedule ? ": " : "", f->schedule ? f->schedule : "");
-    if (keys) printf("  keys     %zu, each its own tenant\n", sk_auth_count(s->o.auth));
-    printf("Try it:\n  curl http://%s/v1/chat/completions%s -H 'Content-Type: application/json' \\\n"
-           "    -d '{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":32}'\n",
-           s->address, keys ? " -H 'Authorization: Bearer KEY'" : "");
-    fflush(stdout);
-}
-
-static void put(sk_buf *b, const char *key, const char *value) {
-    sk_buf_printf(b, "\"%s\":\"", key);
-    if (value) sk_buf_json_escape(b, value, strlen(value));
-    sk_buf_str(b, "\",");
-}
-
-static void print_json(const service *s) {
-    const sk_model_info *info = sk_model_get_info(s->model);
-    const sk_engine_facts *f = sk_engine_get_facts(s->engine);
-    char url[160];
-    sk_buf b = {0};
-    snprintf(url, sizeof url, "http://%s", s->address);
-    sk_buf_str(&b, "{");
-    put(&b, "version", SKIPPY_VERSION);
-    put(&b, "url", url);
-    put(&b, "model", info->id);
-    put(&b, "model_desc", info->desc);
-    put(&b, "model_path", info->path);
-    put(&b, "family", f->family);
-    put(&b, "cache_mode", f->cache_mode);
-    put(&b, "cache_reason", f->cache_reason);
-    put(&b, "exact", f->exact);
-    put(&b, "cache_type_k", f->type_k);
-    put(&b, "cache_type_v", f->type_v);
-    put(&b, "certified", f->certified_text);
-    put(&b, "cache_disk", f->disk_store ? s->o.engine.disk_dir : NULL);
-    sk_buf_printf(&b, "\"cache_ram_bytes\":%llu,", (unsigned long long)f->ram_bytes);
-    sk_buf_printf(&b, "\"model_bytes\":%llu,\"n_ctx\":%u,\"lanes\":%u,\"threads\":%d,\"api_keys\":%zu}\n",
-                  (unsigned long long)info->size_bytes, f->n_ctx, f->n_lanes, (int)f->n_threads,
-                  sk_auth_count(s->o.auth));
-    fwrite(b.data, 1, b.len, stdout);
-    fflush(stdout);
-    sk_buf_free(&b);
 }
 
 static void serve(service *s) {
     atomic_store(&running, s->server);
     /* A signal before the line above was only counted. */
     if (atomic_load(&signals) > 0) sk_server_stop(s->server);
-    if (s->o.json)
-        print_json(s);
-    else
-        print_facts(s);
+    const sk_serve_facts facts = {&s->o, sk_model_get_info(s->model), s->engine, s->address, s->split_receipt};
+    sk_serve_print_facts(&facts);
     sk_server_run(s->server);
 }
 
 int sk_cli_serve(int argc, char **argv) {
-    service s = {.listen_fd = -1};
+    service s = {.listen_fd = -1, .weights.file.lock = -1, .waiting.go_on = go_on};
     sk_err e = {0};
     int code = EXIT_DONE;
     if (sk_serve_options_parse(&s.o, argc, argv, &e) != SKIPPY_OK) {
         fprintf(stderr, "%s: %s. Try 'skippy serve --help'.\n", argv[0], e.text);
         code = EXIT_USAGE;
-    } else if (s.o.help) {
+    } else if (s.o.run.help) {
         sk_serve_options_help();
     } else {
         install_signals();

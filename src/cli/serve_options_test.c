@@ -38,13 +38,13 @@ static int release(void **state) {
 static void defaults_need_only_a_model(void **state) {
     (void)state;
     assert_int_equal(PARSE("-m", "x.gguf"), SKIPPY_OK);
-    assert_string_equal(o.model.path, "x.gguf");
+    assert_string_equal(o.run.model.path, "x.gguf");
     assert_string_equal(o.host, "127.0.0.1");
     assert_int_equal(o.port, 8080);
-    assert_int_equal(o.engine.flash_attn, -1);
-    assert_int_equal(o.model.n_gpu_layers, -1);
-    assert_false(o.ctx_of_model);
-    assert_false(o.engine.cache_off);
+    assert_int_equal(o.run.engine.flash_attn, -1);
+    assert_int_equal(o.run.model.n_gpu_layers, -1);
+    assert_false(o.run.ctx_of_model);
+    assert_false(o.run.engine.cache_off);
     assert_null(o.auth);
     assert_int_equal(o.server.max_body, 64 << 20);
 }
@@ -55,24 +55,24 @@ static void llama_servers_flags_have_their_meaning(void **state) {
                            "-fa", "on", "-ctk", "q8_0", "-ctv", "f32", "-ngl", "7", "--no-mmap", "--swa-full",
                            "--rope-scale", "4", "-a", "me", "-n", "9"),
                      SKIPPY_OK);
-    assert_true(o.ctx_of_model);
-    assert_int_equal(o.engine.n_lanes, 8);
-    assert_int_equal(o.engine.n_threads, 3);
-    assert_int_equal(o.engine.n_threads_batch, 4);
-    assert_int_equal(o.engine.n_batch, 256);
-    assert_int_equal(o.engine.n_ubatch, 128);
-    assert_int_equal(o.engine.flash_attn, 1);
-    assert_string_equal(o.engine.type_k, "q8_0");
-    assert_string_equal(o.engine.type_v, "f32");
-    assert_int_equal(o.model.n_gpu_layers, 7);
-    assert_true(o.model.no_mmap);
-    assert_true(o.engine.swa_full);
-    assert_true(o.engine.rope_freq_scale == 0.25f);
-    assert_string_equal(o.model.alias, "me");
+    assert_true(o.run.ctx_of_model);
+    assert_int_equal(o.run.engine.n_lanes, 8);
+    assert_int_equal(o.run.engine.n_threads, 3);
+    assert_int_equal(o.run.engine.n_threads_batch, 4);
+    assert_int_equal(o.run.engine.n_batch, 256);
+    assert_int_equal(o.run.engine.n_ubatch, 128);
+    assert_int_equal(o.run.engine.flash_attn, 1);
+    assert_string_equal(o.run.engine.type_k, "q8_0");
+    assert_string_equal(o.run.engine.type_v, "f32");
+    assert_int_equal(o.run.model.n_gpu_layers, 7);
+    assert_true(o.run.model.no_mmap);
+    assert_true(o.run.engine.swa_full);
+    assert_true(o.run.engine.rope_freq_scale == 0.25f);
+    assert_string_equal(o.run.model.alias, "me");
     assert_int_equal(o.n_predict, 9);
     assert_int_equal(PARSE("-m", "x", "-np", "-1", "-t", "-1", "-ngl", "all"), SKIPPY_OK);
-    assert_int_equal(o.engine.n_lanes, 0);
-    assert_int_equal(o.engine.n_threads, 0);
+    assert_int_equal(o.run.engine.n_lanes, 0);
+    assert_int_equal(o.run.engine.n_threads, 0);
 }
 
 static void cache_and_server_flags_are_applied(void **state) {
@@ -81,18 +81,18 @@ static void cache_and_server_flags_are_applied(void **state) {
                            "--cache-logits-mib", "3", "--queue-max", "5", "--max-body", "2", "--timeout", "7",
                            "--shutdown-timeout", "0", "--port", "0", "--json"),
                      SKIPPY_OK);
-    assert_true(o.engine.cache_off);
-    assert_int_equal(o.engine.exact, SK_EXACT_BIT);
-    assert_int_equal(o.engine.cache_seqs, 9);
-    assert_int_equal(o.engine.cache_bytes, 100 << 20);
-    assert_int_equal(o.engine.logits_bytes, 3 << 20);
-    assert_int_equal(o.engine.queue_max, 5);
+    assert_true(o.run.engine.cache_off);
+    assert_int_equal(o.run.engine.exact, SK_EXACT_BIT);
+    assert_int_equal(o.run.engine.cache_seqs, 9);
+    assert_int_equal(o.run.engine.cache_bytes, 100 << 20);
+    assert_int_equal(o.run.engine.logits_bytes, 3 << 20);
+    assert_int_equal(o.run.engine.queue_max, 5);
     assert_int_equal(o.server.max_body, 2 << 20);
     assert_int_equal(o.server.body_timeout_ms, 7000);
     assert_int_equal(o.server.write_timeout_ms, 7000);
     assert_int_equal(o.server.shutdown_ms, 0);
     assert_int_equal(o.port, 0);
-    assert_true(o.json);
+    assert_true(o.run.json);
 }
 
 static void flags_that_make_no_difference_are_accepted(void **state) {
@@ -100,24 +100,24 @@ static void flags_that_make_no_difference_are_accepted(void **state) {
     assert_int_equal(PARSE("-m", "x", "--jinja", "--metrics", "--slots", "-cb", "-kvu", "--no-ui", "-cram", "-1",
                            "--seed", "42", "-lv", "3"),
                      SKIPPY_OK);
-    assert_string_equal(o.model.path, "x");
+    assert_string_equal(o.run.model.path, "x");
 }
 
 static void stores_outside_of_the_runtime(void **state) {
     (void)state;
     assert_int_equal(PARSE("-m", "x"), SKIPPY_OK);
-    assert_true(o.engine.ram_bytes == SK_RAM_DERIVE);
-    assert_null(o.engine.disk_dir);
+    assert_true(o.run.engine.ram_bytes == SK_RAM_DERIVE);
+    assert_null(o.run.engine.disk_dir);
     assert_int_equal(PARSE("-m", "x", "--cache-ram", "0", "--cache-disk", "d", "--cache-disk-max", "100",
                            "--shadow-recompute", "1%", "--receipts", "r"),
                      SKIPPY_OK);
-    assert_true(o.engine.ram_bytes == 0);
-    assert_string_equal(o.engine.disk_dir, "d");
-    assert_true(o.engine.disk_bytes == 100 << 20);
-    assert_true(o.engine.shadow_share > 0.0099 && o.engine.shadow_share < 0.0101);
+    assert_true(o.run.engine.ram_bytes == 0);
+    assert_string_equal(o.run.engine.disk_dir, "d");
+    assert_true(o.run.engine.disk_bytes == 100 << 20);
+    assert_true(o.run.engine.shadow_share > 0.0099 && o.run.engine.shadow_share < 0.0101);
     assert_string_equal(o.receipts, "r");
     assert_int_equal(PARSE("-m", "x", "-cram", "-1"), SKIPPY_OK);
-    assert_true(o.engine.ram_bytes > UINT64_C(1) << 40 && o.engine.ram_bytes != SK_RAM_DERIVE);
+    assert_true(o.run.engine.ram_bytes > UINT64_C(1) << 40 && o.run.engine.ram_bytes != SK_RAM_DERIVE);
     assert_int_equal(PARSE("-m", "x", "--shadow-recompute", "101"), SKIPPY_E_INVALID);
     assert_int_equal(PARSE("-m", "x", "--shadow-recompute", "some"), SKIPPY_E_INVALID);
     assert_non_null(strstr(e.text, "some"));
@@ -168,7 +168,7 @@ static void what_llama_server_has_and_this_server_lacks_is_refused_with_words(vo
 static void help_needs_no_model(void **state) {
     (void)state;
     assert_int_equal(PARSE("--help"), SKIPPY_OK);
-    assert_true(o.help);
+    assert_true(o.run.help);
 }
 
 static void keys_come_from_flags_files_and_the_environment(void **state) {
@@ -194,11 +194,11 @@ static void keys_come_from_flags_files_and_the_environment(void **state) {
 static void adapters_keep_their_order_and_scale(void **state) {
     (void)state;
     assert_int_equal(PARSE("-m", "x", "--lora", "a.gguf", "--lora-scaled", "c:b.gguf:0.5"), SKIPPY_OK);
-    assert_int_equal(o.engine.n_lora, 2);
-    assert_string_equal(o.engine.lora[0].path, "a.gguf");
-    assert_true(o.engine.lora[0].scale == 1.0f);
-    assert_string_equal(o.engine.lora[1].path, "c:b.gguf");
-    assert_true(o.engine.lora[1].scale == 0.5f);
+    assert_int_equal(o.run.engine.n_lora, 2);
+    assert_string_equal(o.run.engine.lora[0].path, "a.gguf");
+    assert_true(o.run.engine.lora[0].scale == 1.0f);
+    assert_string_equal(o.run.engine.lora[1].path, "c:b.gguf");
+    assert_true(o.run.engine.lora[1].scale == 0.5f);
 }
 
 static void templates_come_from_text_or_file(void **state) {

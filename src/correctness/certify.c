@@ -131,7 +131,7 @@ static int open_rig(run *c, sk_err *e) {
         snprintf(c->report->layout, sizeof c->report->layout, "parts: %s%s%s", r->caps.has_kv ? "KV windows" : "",
                  r->caps.has_kv && r->caps.has_tail ? " and " : "", r->caps.has_tail ? "state at the boundary" : "");
     c->report->production =
-        sk_session_production_kind(r) == SKIPPY_PAYLOAD_KV_RECURRENT ? SK_MODE_KV_RECURRENT : SK_MODE_RESIDENT_KV;
+        sk_proof_session_production_kind(r) == SKIPPY_PAYLOAD_KV_RECURRENT ? SK_MODE_KV_RECURRENT : SK_MODE_RESIDENT_KV;
     return SKIPPY_OK;
 }
 
@@ -203,7 +203,7 @@ static int make_tokens(run *c, sk_err *e) {
 
 static int run_length(run *c, uint32_t n_tokens, sk_length_result *out, sk_err *e) {
     const sk_certify_options *o = c->o;
-    const sk_session_params sp = {.ns = &c->ns, .tokens = c->tokens, .n_prefix = n_tokens};
+    const sk_proof_session_params sp = {.ns = &c->ns, .tokens = c->tokens, .n_prefix = n_tokens};
     const sk_handoff_params hp = {.model_path = o->model_path,
                                   .n_gpu_layers = o->n_gpu_layers,
                                   .rig = &c->rig_params,
@@ -212,11 +212,11 @@ static int run_length(run *c, uint32_t n_tokens, sk_length_result *out, sk_err *
                                       o->worker_timeout_ms > 0 ? o->worker_timeout_ms : DEFAULT_TIMEOUT_MS,
                                   .repeats = c->report->repeats,
                                   .fault = o->fault};
-    sk_session s;
+    sk_proof_session s;
     char what[96];
     snprintf(what, sizeof what, "%u tokens: recording", n_tokens);
     int rc = tell(c, what, e);
-    if (rc == SKIPPY_OK) rc = sk_session_open(&c->rig, &sp, &s, e);
+    if (rc == SKIPPY_OK) rc = sk_proof_session_open(&c->rig, &sp, &s, e);
     if (rc) return rc;
     out->n_tokens = n_tokens;
     out->criterion = s.criterion;
@@ -228,7 +228,7 @@ static int run_length(run *c, uint32_t n_tokens, sk_length_result *out, sk_err *
         rc = tell(c, what, e);
         if (rc == SKIPPY_OK) rc = sk_handoff_run(&s, &hp, (enum sk_mode)m, &out->mode[m], e);
     }
-    sk_session_close(&s);
+    sk_proof_session_close(&s);
     return rc;
 }
 

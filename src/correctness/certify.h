@@ -55,7 +55,7 @@ typedef struct sk_length_result {
     uint32_t n_tokens;
     sk_criterion criterion;
     sk_drift cold;
-    sk_session_times times;
+    sk_proof_session_times times;
     int32_t predicted_token;
     sk_mode_result mode[SK_MODES];
 } sk_length_result;

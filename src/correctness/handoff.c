@@ -37,7 +37,7 @@ bool sk_handoff_is_breakdown(int rc) {
 /* ---- one target ---- */
 
 static int restore_resident(void *ud, sk_rig *r, uint32_t seq, sk_err *e) {
-    const sk_session *s = ud;
+    const sk_proof_session *s = ud;
     return sk_context_seq_copy(r->ctx, SK_RIG_CACHE, seq, s->n_prefix, e);
 }
 
@@ -46,7 +46,8 @@ static int restore_parcel(void *ud, sk_rig *r, uint32_t seq, sk_err *e) {
     return sk_parcel_import(p, r, seq, p->n_tokens, e);
 }
 
-static int run_in_fresh_context(sk_session *s, const sk_handoff_params *p, sk_parcel *parcel, sk_trial *t, sk_err *e) {
+static int run_in_fresh_context(sk_proof_session *s, const sk_handoff_params *p, sk_parcel *parcel, sk_trial *t,
+                                sk_err *e) {
     sk_rig fresh = {0};
     int rc = sk_rig_open(s->rig->model, p->rig, &s->rig->rows, &fresh, e);
     if (rc) return rc;
@@ -57,7 +58,7 @@ static int run_in_fresh_context(sk_session *s, const sk_handoff_params *p, sk_pa
     return rc;
 }
 
-static int run_in_fresh_process(sk_session *s, const sk_handoff_params *p, const sk_parcel *parcel, sk_trial *t,
+static int run_in_fresh_process(sk_proof_session *s, const sk_handoff_params *p, const sk_parcel *parcel, sk_trial *t,
                                 sk_err *e) {
     const sk_worker_request q = {.model_path = p->model_path,
                                  .n_gpu_layers = p->n_gpu_layers,
@@ -71,8 +72,8 @@ static int run_in_fresh_process(sk_session *s, const sk_handoff_params *p, const
     return sk_worker_run(p->worker_argv, &q, p->worker_timeout_ms, t, e);
 }
 
-static int run_trial(sk_session *s, const sk_handoff_params *p, enum sk_target target, sk_parcel *parcel, sk_trial *t,
-                     sk_err *e) {
+static int run_trial(sk_proof_session *s, const sk_handoff_params *p, enum sk_target target, sk_parcel *parcel,
+                     sk_trial *t, sk_err *e) {
     switch (target) {
     case SK_TARGET_CONTEXT: return run_in_fresh_context(s, p, parcel, t, e);
     case SK_TARGET_PROCESS: return run_in_fresh_process(s, p, parcel, t, e);
@@ -83,7 +84,7 @@ static int run_trial(sk_session *s, const sk_handoff_params *p, enum sk_target t
 }
 
 /* parcel NULL: the resident snapshot. */
-static int try_target(sk_session *s, const sk_handoff_params *p, enum sk_target target, sk_parcel *parcel,
+static int try_target(sk_proof_session *s, const sk_handoff_params *p, enum sk_target target, sk_parcel *parcel,
                       sk_target_result *out, sk_err *e) {
     sk_trial t;
     sk_err why = {0};
@@ -110,7 +111,7 @@ static int try_target(sk_session *s, const sk_handoff_params *p, enum sk_target 
 
 /* ---- verdicts over targets ---- */
 
-static void judge_targets(const sk_session *s, sk_mode_result *out, size_t n_targets) {
+static void judge_targets(const sk_proof_session *s, sk_mode_result *out, size_t n_targets) {
     char words[160];
     out->outcome = SK_OUTCOME_PASS;
     for (size_t i = 0; i < n_targets; i++) {
@@ -130,7 +131,7 @@ static void judge_targets(const sk_session *s, sk_mode_result *out, size_t n_tar
                               : "state bytes are equal; logits differ less than those of cold runs can");
 }
 
-static int run_resident(sk_session *s, const sk_handoff_params *p, sk_mode_result *out, sk_err *e) {
+static int run_resident(sk_proof_session *s, const sk_handoff_params *p, sk_mode_result *out, sk_err *e) {
     int rc = try_target(s, p, SK_TARGET_LANE, NULL, &out->target[SK_TARGET_LANE], e);
     if (rc == SKIPPY_OK) judge_targets(s, out, 1);
     return rc;
@@ -149,7 +150,7 @@ static void damage(sk_parcel *p, enum sk_fault fault) {
 }
 
 /* The payload 16 tokens later goes into the same store: what of it is new? */
-static int measure_growth(sk_session *s, skippy_ram_store *store, sk_parcel_cost *cost, sk_err *e) {
+static int measure_growth(sk_proof_session *s, skippy_ram_store *store, sk_parcel_cost *cost, sk_err *e) {
     skippy_store_stats before, after;
     sk_parcel_cost grown = {0};
     uint64_t id = 0;
@@ -162,7 +163,8 @@ static int measure_growth(sk_session *s, skippy_ram_store *store, sk_parcel_cost
 }
 
 /* Through the block store and back. */
-static int pass_through_store(sk_session *s, const sk_parcel *parcel, sk_mode_result *out, sk_parcel *back, sk_err *e) {
+static int pass_through_store(sk_proof_session *s, const sk_parcel *parcel, sk_mode_result *out, sk_parcel *back,
+                              sk_err *e) {
     const skippy_ram_params rp = {.max_bytes = UINT64_C(1) << 40}; /* the store takes what it needs, not what it may */
     skippy_ram_store *store = NULL;
     uint64_t id = 0;
@@ -182,7 +184,7 @@ static int pass_through_store(sk_session *s, const sk_parcel *parcel, sk_mode_re
     return rc;
 }
 
-int sk_handoff_payload(sk_session *s, const sk_handoff_params *p, const sk_parcel *parcel, sk_mode_result *out,
+int sk_handoff_payload(sk_proof_session *s, const sk_handoff_params *p, const sk_parcel *parcel, sk_mode_result *out,
                        sk_err *e) {
     sk_parcel back = {0};
     int rc = pass_through_store(s, parcel, out, &back, e);
@@ -201,7 +203,7 @@ static void does_not_apply(sk_mode_result *out, const char *why) {
     snprintf(out->reason, sizeof out->reason, "%s", why);
 }
 
-int sk_handoff_run(sk_session *s, const sk_handoff_params *p, enum sk_mode mode, sk_mode_result *out, sk_err *e) {
+int sk_handoff_run(sk_proof_session *s, const sk_handoff_params *p, enum sk_mode mode, sk_mode_result *out, sk_err *e) {
     bool recurrent = sk_context_get_info(s->rig->ctx)->recurrent;
     *out = (sk_mode_result){.mode = mode};
     if (mode == SK_MODE_RESIDENT) return run_resident(s, p, out, e);

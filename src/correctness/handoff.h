@@ -72,6 +72,6 @@ typedef struct sk_handoff_params {
 
 /* Tries one mode. A restore that goes wrong is a result (SK_OUTCOME_FAIL), not an error. Errors: SKIPPY_E_NOMEM,
  * SKIPPY_E_IO, SKIPPY_E_CANCELLED: the machine failed, nothing is known. */
-int sk_handoff_run(sk_session *s, const sk_handoff_params *p, enum sk_mode mode, sk_mode_result *out, sk_err *e);
+int sk_handoff_run(sk_proof_session *s, const sk_handoff_params *p, enum sk_mode mode, sk_mode_result *out, sk_err *e);
 
 #endif

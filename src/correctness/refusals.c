@@ -24,7 +24,7 @@ static sk_parcel drop_parts_beyond(const sk_parcel *from, uint32_t n_tokens) {
     return out;
 }
 
-static int decode_next(sk_session *s, uint32_t position, float *row, sk_err *e) {
+static int decode_next(sk_proof_session *s, uint32_t position, float *row, sk_err *e) {
     static const uint32_t first = 0;
     return sk_rig_feed(s->rig, SK_RIG_OTHER, s->tokens + position, 1, &first, 1, row, e);
 }
@@ -36,7 +36,7 @@ static void set(sk_mode_result *out, enum sk_outcome outcome, const char *reason
 
 /* ---- recurrent state alone ---- */
 
-int sk_handoff_recurrent_only(sk_session *s, const sk_handoff_params *p, sk_mode_result *out, sk_err *e) {
+int sk_handoff_recurrent_only(sk_proof_session *s, const sk_handoff_params *p, sk_mode_result *out, sk_err *e) {
     sk_err why = {0};
     if (!s->rig->caps.windows) {
         set(out, SK_OUTCOME_NOT_APPLICABLE, "the state's layout cannot be read, so it has no parts");
@@ -56,7 +56,7 @@ int sk_handoff_recurrent_only(sk_session *s, const sk_handoff_params *p, sk_mode
 
 /* ---- keys and values alone ---- */
 
-static void judge_forced(const sk_session *s, sk_mode_result *out, const char *refusal) {
+static void judge_forced(const sk_proof_session *s, sk_mode_result *out, const char *refusal) {
     const sk_drift *f = &out->forced;
     if (f->rel_l2 > CLEARLY_WRONG && f->rel_l2 > 2.0 * s->cold.rel_l2) {
         out->outcome = SK_OUTCOME_REFUSED;
@@ -71,7 +71,7 @@ static void judge_forced(const sk_session *s, sk_mode_result *out, const char *r
              f->rel_l2);
 }
 
-static int force(sk_session *s, const sk_parcel *kv, sk_mode_result *out, const char *refusal, sk_err *e) {
+static int force(sk_proof_session *s, const sk_parcel *kv, sk_mode_result *out, const char *refusal, sk_err *e) {
     sk_err why = {0};
     sk_parcel forced = *kv;
     float *row = malloc(s->rig->n_vocab * sizeof *row);
@@ -96,7 +96,7 @@ static int force(sk_session *s, const sk_parcel *kv, sk_mode_result *out, const 
     return rc;
 }
 
-int sk_handoff_kv_only(sk_session *s, sk_mode_result *out, sk_err *e) {
+int sk_handoff_kv_only(sk_proof_session *s, sk_mode_result *out, sk_err *e) {
     sk_err why = {0};
     const sk_state_caps *caps = &s->rig->caps;
     if (!caps->has_kv || !caps->has_tail || !caps->windows) {
@@ -120,7 +120,7 @@ int sk_handoff_kv_only(sk_session *s, sk_mode_result *out, sk_err *e) {
 /* ---- shorter lengths ---- */
 
 /* One restore of length p was granted: is it exact? Clears the sequence. */
-static int judge_sample(sk_session *s, size_t i, const char *source, float *row, sk_mode_result *out, sk_err *e) {
+static int judge_sample(sk_proof_session *s, size_t i, const char *source, float *row, sk_mode_result *out, sk_err *e) {
     sk_drift d;
     sk_err why = {0};
     int rc = decode_next(s, s->sample[i], row, &why);
@@ -144,8 +144,8 @@ static int judge_sample(sk_session *s, size_t i, const char *source, float *row,
 }
 
 /* rc: of the restore. must: this memory can be cut anywhere, so a refusal is a failure. never: a grant is one. */
-static int judge_restore(sk_session *s, size_t i, const char *source, int rc, const sk_err *why, bool must, bool never,
-                         float *row, sk_mode_result *out, sk_err *e) {
+static int judge_restore(sk_proof_session *s, size_t i, const char *source, int rc, const sk_err *why, bool must,
+                         bool never, float *row, sk_mode_result *out, sk_err *e) {
     out->tried++;
     if (sk_handoff_is_breakdown(rc)) return sk_err_set(e, rc, "%s", why->text);
     if (rc == SKIPPY_OK && !never) return judge_sample(s, i, source, row, out, e);
@@ -160,7 +160,7 @@ static int judge_restore(sk_session *s, size_t i, const char *source, int rc, co
     return SKIPPY_OK;
 }
 
-static int try_sample(sk_session *s, size_t i, float *row, sk_mode_result *out, sk_err *e) {
+static int try_sample(sk_proof_session *s, size_t i, float *row, sk_mode_result *out, sk_err *e) {
     const sk_context_info *info = sk_context_get_info(s->rig->ctx);
     const sk_state_caps *caps = &s->rig->caps;
     sk_err why = {0};
@@ -173,7 +173,7 @@ static int try_sample(sk_session *s, size_t i, float *row, sk_mode_result *out, 
     return judge_restore(s, i, "payload", rc, &why, !whole_only, whole_only, row, out, e);
 }
 
-int sk_handoff_truncated(sk_session *s, sk_mode_result *out, sk_err *e) {
+int sk_handoff_truncated(sk_proof_session *s, sk_mode_result *out, sk_err *e) {
     float *row = malloc(s->rig->n_vocab * sizeof *row);
     if (!row) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for a row of logits");
     int rc = SKIPPY_OK;

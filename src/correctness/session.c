@@ -13,7 +13,7 @@ static double ms_since(uint64_t start_ns) {
     return (double)(sk_now_ns() - start_ns) / 1e6;
 }
 
-enum skippy_payload_kind sk_session_production_kind(const sk_rig *r) {
+enum skippy_payload_kind sk_proof_session_production_kind(const sk_rig *r) {
     return sk_context_get_info(r->ctx)->recurrent ? SKIPPY_PAYLOAD_KV_RECURRENT : SKIPPY_PAYLOAD_RESIDENT_KV;
 }
 
@@ -21,8 +21,8 @@ enum skippy_payload_kind sk_session_production_kind(const sk_rig *r) {
 
 /* Prefix, and then rows after the token that follows it and after the rest of the suffix. tenant: tokens of another
  * sequence that come in between, so that the cells of this one do not lie side by side. */
-static int plain_run(sk_session *s, uint32_t seq, uint32_t chunk, uint32_t tenant, float *rows, sk_session_times *times,
-                     sk_err *e) {
+static int plain_run(sk_proof_session *s, uint32_t seq, uint32_t chunk, uint32_t tenant, float *rows,
+                     sk_proof_session_times *times, sk_err *e) {
     const int32_t *suffix = s->tokens + s->n_prefix;
     uint32_t half = tenant ? s->n_prefix / 2 : 0;
     uint64_t start = sk_now_ns();
@@ -39,7 +39,7 @@ static int plain_run(sk_session *s, uint32_t seq, uint32_t chunk, uint32_t tenan
     return rc;
 }
 
-static void fold_cold_rows(sk_session *s, const float *a, const float *b) {
+static void fold_cold_rows(sk_proof_session *s, const float *a, const float *b) {
     sk_drift d;
     for (size_t row = 0; row < 2; row++) {
         sk_drift_measure(a + row * s->rig->n_vocab, b + row * s->rig->n_vocab, s->rig->n_vocab, &d);
@@ -48,8 +48,8 @@ static void fold_cold_rows(sk_session *s, const float *a, const float *b) {
 }
 
 /* Once at the bottom of an empty pool, once above the first run, in smaller pieces and with a gap: as restores lie. */
-static int measure_cold_drift(sk_session *s, sk_err *e) {
-    sk_session_times unused;
+static int measure_cold_drift(sk_proof_session *s, sk_err *e) {
+    sk_proof_session_times unused;
     float *rows = malloc(4 * s->rig->n_vocab * sizeof *rows);
     if (!rows) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for rows of logits");
     float *other = rows + 2 * s->rig->n_vocab;
@@ -67,7 +67,7 @@ static int measure_cold_drift(sk_session *s, sk_err *e) {
 /* ---- recording ---- */
 
 /* Lengths at which a truncated prefix is tried: near both ends, in the middle, and at the edge of a window. */
-static void choose_samples(sk_session *s) {
+static void choose_samples(sk_proof_session *s) {
     const uint32_t n = s->n_prefix, wanted[SK_SESSION_SAMPLES] = {n / 4, n / 2, SK_PARCEL_WINDOW, n - n / 8, n - 1};
     for (size_t i = 0; i < SK_SESSION_SAMPLES; i++) {
         uint32_t p = wanted[i];
@@ -78,7 +78,7 @@ static void choose_samples(sk_session *s) {
 }
 
 /* Computes prefix and suffix from nothing; keeps the rows at the samples and after the suffix. */
-static int run_cold(sk_session *s, sk_err *e) {
+static int run_cold(sk_proof_session *s, sk_err *e) {
     size_t n_vocab = s->rig->n_vocab;
     uint32_t wanted[SK_SESSION_SAMPLES + 1];
     choose_samples(s);
@@ -92,16 +92,17 @@ static int run_cold(sk_session *s, sk_err *e) {
     const float *suffix = s->sample_rows + s->n_samples * n_vocab;
     for (size_t i = 0; i < n_vocab; i++) sk_trial_row(&s->recorded, SK_ROW_SUFFIX)[i] = suffix[i];
     if (s->rig->movable)
-        rc = sk_parcel_export(s->rig, SK_RIG_OTHER, sk_session_production_kind(s->rig), s->n_prefix + SK_TRIAL_SUFFIX,
-                              &s->grown, e);
+        rc = sk_parcel_export(s->rig, SK_RIG_OTHER, sk_proof_session_production_kind(s->rig),
+                              s->n_prefix + SK_TRIAL_SUFFIX, &s->grown, e);
     sk_context_seq_clear(s->rig->ctx, SK_RIG_OTHER);
     return rc;
 }
 
-static int export_parcels(sk_session *s, sk_err *e) {
+static int export_parcels(sk_proof_session *s, sk_err *e) {
     if (!s->rig->movable) return SKIPPY_OK;
     uint64_t start = sk_now_ns();
-    int rc = sk_parcel_export(s->rig, SK_RIG_LANE, sk_session_production_kind(s->rig), s->n_prefix, &s->production, e);
+    int rc =
+        sk_parcel_export(s->rig, SK_RIG_LANE, sk_proof_session_production_kind(s->rig), s->n_prefix, &s->production, e);
     s->times.export_ms = ms_since(start);
     if (rc == SKIPPY_OK)
         rc = sk_parcel_export(s->rig, SK_RIG_LANE, SKIPPY_PAYLOAD_FULL_STATE, s->n_prefix, &s->full, e);
@@ -109,7 +110,7 @@ static int export_parcels(sk_session *s, sk_err *e) {
     return rc;
 }
 
-static int record(sk_session *s, sk_err *e) {
+static int record(sk_proof_session *s, sk_err *e) {
     static const uint32_t first = 0;
     float *next = sk_trial_row(&s->recorded, SK_ROW_NEXT);
     int rc = sk_rig_feed(s->rig, SK_RIG_LANE, s->tokens, s->n_prefix, NULL, 0, NULL, e);
@@ -121,22 +122,22 @@ static int record(sk_session *s, sk_err *e) {
                          sk_trial_row(&s->recorded, SK_ROW_LAST), e);
 }
 
-int sk_session_open(sk_rig *r, const sk_session_params *p, sk_session *out, sk_err *e) {
-    *out = (sk_session){.rig = r, .ns = *p->ns, .tokens = p->tokens, .n_prefix = p->n_prefix};
+int sk_proof_session_open(sk_rig *r, const sk_proof_session_params *p, sk_proof_session *out, sk_err *e) {
+    *out = (sk_proof_session){.rig = r, .ns = *p->ns, .tokens = p->tokens, .n_prefix = p->n_prefix};
     int rc = sk_trial_init(&out->recorded, r->n_vocab, 0, e);
     if (rc == SKIPPY_OK) rc = measure_cold_drift(out, e);
     if (rc == SKIPPY_OK) rc = run_cold(out, e);
     if (rc == SKIPPY_OK) rc = record(out, e);
-    if (rc) sk_session_close(out);
+    if (rc) sk_proof_session_close(out);
     return rc;
 }
 
-void sk_session_close(sk_session *s) {
+void sk_proof_session_close(sk_proof_session *s) {
     if (s->rig) sk_context_clear(s->rig->ctx);
     sk_trial_free(&s->recorded);
     sk_parcel_free(&s->production);
     sk_parcel_free(&s->full);
     sk_parcel_free(&s->grown);
     free(s->sample_rows);
-    *s = (sk_session){0};
+    *s = (sk_proof_session){0};
 }

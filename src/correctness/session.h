@@ -15,19 +15,19 @@
 
 enum { SK_SESSION_SAMPLES = 5 };
 
-typedef struct sk_session_params {
+typedef struct sk_proof_session_params {
     const skippy_key *ns;
     const int32_t *tokens; /* n_prefix + SK_TRIAL_SUFFIX of them; outlive the session */
     uint32_t n_prefix;
-} sk_session_params;
+} sk_proof_session_params;
 
 /* Times of the recorded run in milliseconds. prefill and decode are those of an ordinary server's batches, which are
  * faster than those of a row class. */
-typedef struct sk_session_times {
+typedef struct sk_proof_session_times {
     double prefill_ms, decode_ms, export_ms;
-} sk_session_times;
+} sk_proof_session_times;
 
-typedef struct sk_session {
+typedef struct sk_proof_session {
     sk_rig *rig; /* borrowed */
     skippy_key ns;
     const int32_t *tokens;
@@ -37,18 +37,18 @@ typedef struct sk_session {
     sk_trial recorded;     /* its suffix row is the cold run's */
     sk_parcel production;  /* ResidentKv or KvRecurrent; no parts when state cannot leave the context */
     sk_parcel full, grown; /* FullState; production 16 tokens later */
-    sk_session_times times;
+    sk_proof_session_times times;
     uint32_t sample[SK_SESSION_SAMPLES]; /* shorter lengths, ascending */
     size_t n_samples;
     float *sample_rows; /* the cold run's logits after the token at each sampled position */
-} sk_session;
+} sk_proof_session;
 
 /* The kind of payload that serving uses for this context. */
-enum skippy_payload_kind sk_session_production_kind(const sk_rig *r);
+enum skippy_payload_kind sk_proof_session_production_kind(const sk_rig *r);
 
 /* Records on an idle rig. On any error the session is closed. Errors: those of the rig and of sk_parcel_export. */
-int sk_session_open(sk_rig *r, const sk_session_params *p, sk_session *out, sk_err *e);
+int sk_proof_session_open(sk_rig *r, const sk_proof_session_params *p, sk_proof_session *out, sk_err *e);
 /* Clears the rig's context. s may be all zero. */
-void sk_session_close(sk_session *s);
+void sk_proof_session_close(sk_proof_session *s);
 
 #endif

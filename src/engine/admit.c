@@ -5,23 +5,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/internal.h"
+#include "engine/start.h"
 #include "skippy/policy.h"
-
-/* Fewer tokens than this are cheaper to compute than to wait or stop for. */
-enum { MIN_GAIN = 16 };
-
-/* Where a request can start. */
-typedef struct start {
-    enum sk_hit_source source;
-    size_t length;
-    sk_lane *lane; /* HOT_LANE: the idle lane itself; ACTIVE_LANE: the running lane to copy from */
-    uint64_t entry;
-    uint64_t terminal; /* logits of the whole prompt, in memory */
-    sk_reuse_hit hit;  /* what is stored, by tier */
-    size_t common;
-    bool failed; /* a restore was tried and did not work */
-} start;
 
 static size_t common_prefix(const int32_t *a, size_t na, const int32_t *b, size_t nb) {
     size_t n = na < nb ? na : nb, i = 0;
@@ -36,6 +21,7 @@ static bool same_ns(const skippy_key *a, const skippy_key *b) {
 /* ---- lanes ---- */
 
 void sk_lane_clear(sk_engine *en, sk_lane *l) {
+    sk_split_end(en, l, false);
     sk_context_seq_clear(en->ctx, l->id);
     free(l->kept);
     l->kept = NULL;
@@ -49,21 +35,27 @@ void sk_lane_clear(sk_engine *en, sk_lane *l) {
 
 void sk_lane_record(sk_engine *en, sk_lane *l) {
     const sk_prefix prefix = sk_job_prefix(l->job, l->n);
-    if (en->tiers && !l->lineage) l->lineage = sk_lineage_new(); /* without one, each export is a whole one */
-    sk_reuse_record(&en->reuse, &prefix, l->id, l->lineage, 0);
+    if (en->hold.tiers && !l->lineage) l->lineage = sk_lineage_new(); /* without one, each export is a whole one */
+    sk_reuse_record(&en->hold.reuse, &prefix, l->id, l->lineage, 0);
+    sk_split_record(en, l);
 }
 
 void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
     sk_job *j = l->job;
+    if (sk_split_detach(en, l)) {
+        sk_job_free(j);
+        return;
+    }
     l->state = SK_LANE_IDLE;
     l->n_splits = 0;
     l->out_row = -1;
     l->last_use = ++en->clock;
     /* Where prompts are cut at absolute multiples, a prompt would compute generated text another way than generation
      * did. */
-    keep = keep && sk_may_reuse(en, j) && l->n > 0 && en->reuse.align == 1;
+    keep = keep && sk_may_reuse(en, j) && l->n > 0 && en->hold.reuse.align == 1;
     if (keep) {
         sk_lane_record(en, l);
+        sk_split_end(en, l, true);
         l->kept = j->tokens;
         l->kept_ns = j->ns;
         j->tokens = NULL;
@@ -77,32 +69,38 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
 /* ---- looking for a start ---- */
 
 static size_t align_down(const sk_engine *en, size_t n) {
-    return n - n % en->reuse.align;
+    return n - n % en->hold.reuse.align;
 }
 
 /* Usable tokens of a lane's sequence for a prompt. With exact boundaries only the very end of it counts, and where
  * prompts are cut at absolute multiples only while the lane is inside the part that any prompt computes the same way.
  */
 static size_t usable(const sk_engine *en, const sk_lane *l, size_t common) {
-    if (!en->reuse.exact) return common;
-    if (common != l->n || l->n % en->reuse.align != 0) return 0;
-    bool past_cuts = en->reuse.align > 1 && l->job && l->n > align_down(en, l->job->n_prompt);
+    if (!en->hold.reuse.exact) return common;
+    if (common != l->n || l->n % en->hold.reuse.align != 0) return 0;
+    bool past_cuts = en->hold.reuse.align > 1 && l->job && l->n > align_down(en, l->job->n_prompt);
     return past_cuts ? 0 : l->n;
 }
 
 /* Without stored logits for the whole prompt at least one token has to be computed. */
-static size_t cap_length(const start *s, const sk_job *j, size_t length, bool exact) {
+static size_t cap_length(const sk_start *s, const sk_job *j, size_t length, bool exact) {
     if (length < j->n_tokens || s->terminal) return length;
     return exact ? 0 : j->n_tokens - 1;
 }
 
-static void consider_lane(const sk_engine *en, const sk_job *j, sk_lane *l, start *s) {
-    const int32_t *tokens = l->job ? l->job->tokens : l->kept;
-    if (!tokens || l->n == 0 || (l->job && l->job->no_cache)) return;
-    if (!same_ns(l->job ? &l->job->ns : &l->kept_ns, &j->ns)) return;
-    size_t common = common_prefix(tokens, l->n, j->tokens, j->n_tokens);
+size_t sk_start_common(const sk_lane *l, const sk_job *j) {
+    const sk_job *owner = l->kept ? NULL : l->job; /* a staging lane still has its old content */
+    const int32_t *tokens = owner ? owner->tokens : l->kept;
+    if (!tokens || l->n == 0 || (owner && owner->no_cache)) return 0;
+    if (!same_ns(owner ? &owner->ns : &l->kept_ns, &j->ns)) return 0;
+    return common_prefix(tokens, l->n, j->tokens, j->n_tokens);
+}
+
+static void consider_lane(const sk_engine *en, const sk_job *j, sk_lane *l, sk_start *s) {
+    size_t common = sk_start_common(l, j);
+    if (common == 0) return;
     if (common > s->common) s->common = common;
-    size_t length = cap_length(s, j, usable(en, l, common), en->reuse.exact);
+    size_t length = cap_length(s, j, usable(en, l, common), en->hold.reuse.exact);
     /* An idle lane wins a tie: it is borrowed in place. A running one loses it: its copy is no better than an entry's.
      */
     if (length == 0 || length < s->length || (l->job && length == s->length)) return;
@@ -111,16 +109,16 @@ static void consider_lane(const sk_engine *en, const sk_job *j, sk_lane *l, star
     s->lane = l;
 }
 
-static void find_start(sk_engine *en, sk_job *j, start *s) {
+static void find_start(sk_engine *en, sk_job *j, sk_start *s) {
     memset(s, 0, sizeof *s);
-    sk_reuse_find(&en->reuse, &j->ns, j->tokens, j->n_tokens, &s->hit);
+    sk_reuse_find(&en->hold.reuse, &j->ns, j->tokens, j->n_tokens, &s->hit);
     s->terminal = s->hit.tier[SKIPPY_TIER_RESIDENT].terminal;
     s->common = s->hit.common;
     s->length = s->hit.tier[SKIPPY_TIER_RESIDENT].length;
     s->entry = s->hit.tier[SKIPPY_TIER_RESIDENT].id;
     if (s->length) s->source = SK_SRC_RESIDENT;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) consider_lane(en, j, &en->lanes[i], s);
-    if (s->length < en->reuse.min_tokens && s->length < j->n_tokens) {
+    if (s->length < en->hold.reuse.min_tokens && s->length < j->n_tokens) {
         s->source = SK_SRC_NONE;
         s->length = 0;
     }
@@ -141,16 +139,19 @@ static bool add_split(sk_lane *l, size_t at) {
 }
 
 /* Is another lane computing a beginning of this prompt that is worth waiting for? */
-static bool worth_waiting(sk_engine *en, const sk_job *j, const start *s) {
+bool sk_start_worth_waiting(sk_engine *en, const sk_job *j, size_t have) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
-        if (l->state != SK_LANE_PREFILL || l->job->no_cache || !same_ns(&l->job->ns, &j->ns)) continue;
+        bool computes = l->state == SK_LANE_PREFILL || l->state == SK_LANE_STAGING;
+        if (!computes || l->job->no_cache || !same_ns(&l->job->ns, &j->ns)) continue;
         size_t common = common_prefix(l->job->tokens, l->job->n_tokens, j->tokens, j->n_tokens);
         bool whole = common == j->n_tokens && common == l->job->n_tokens; /* its terminal logits will be stored */
         if (!whole && common == j->n_tokens) common--;
         if (!whole) common = align_down(en, common);
-        if (common <= l->n || common < s->length + MIN_GAIN) continue;
-        if (en->reuse.exact && !whole && !add_split(l, common)) continue;
+        size_t done = l->kept ? 0 : l->n;
+        if (common <= done || common < have + SK_MIN_GAIN) continue;
+        bool must_stop = en->hold.reuse.exact && !whole && l->state == SK_LANE_PREFILL;
+        if (must_stop && !add_split(l, common)) continue;
         return true;
     }
     return false;
@@ -158,7 +159,7 @@ static bool worth_waiting(sk_engine *en, const sk_job *j, const start *s) {
 
 /* ---- restoring ---- */
 
-static sk_lane *pick_lane(sk_engine *en) {
+sk_lane *sk_start_pick_lane(sk_engine *en) {
     sk_lane *best = NULL;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
@@ -170,7 +171,7 @@ static sk_lane *pick_lane(sk_engine *en) {
 }
 
 /* The hot lane goes on where it is; what lies beyond the common part is recorded as an entry of its own. */
-static int borrow_in_place(sk_engine *en, sk_lane *l, size_t length, sk_err *e) {
+int sk_start_borrow(sk_engine *en, sk_lane *l, size_t length, sk_err *e) {
     int rc = sk_context_seq_trim(en->ctx, l->id, (uint32_t)length, e);
     free(l->kept);
     l->kept = NULL;
@@ -185,18 +186,21 @@ static int borrow_in_place(sk_engine *en, sk_lane *l, size_t length, sk_err *e) 
 }
 
 /* Fills the empty lane l from a state that lies elsewhere. */
-static int copy_state(sk_engine *en, sk_lane *l, sk_job *j, const start *s, sk_err *e) {
+static int copy_state(sk_engine *en, sk_lane *l, sk_job *j, const sk_start *s, sk_err *e) {
     switch (s->source) {
     case SK_SRC_RESIDENT: {
-        const sk_reuse_entry *x = sk_reuse_entry_at(&en->reuse, s->entry);
+        const sk_reuse_entry *x = sk_reuse_entry_at(&en->hold.reuse, s->entry);
         l->lineage = x ? sk_lineage_cut(x->lineage, s->length) : NULL;
-        return sk_reuse_restore(&en->reuse, s->entry, s->length, l->id, e);
+        return sk_reuse_restore(&en->hold.reuse, s->entry, s->length, l->id, e);
     }
     case SK_SRC_ACTIVE_LANE:
         l->lineage = sk_lineage_cut(s->lane->lineage, s->length);
         return sk_context_seq_copy(en->ctx, s->lane->id, l->id, (uint32_t)s->length, e);
     case SK_SRC_RAM:
-    case SK_SRC_DISK: return sk_promote_import(en, l, j, e);
+    case SK_SRC_DISK: {
+        const sk_prefix prompt = sk_job_prefix(j, j->n_tokens);
+        return sk_hold_import(&en->hold, &j->recall, &prompt, l->id, &l->lineage, e);
+    }
     case SK_SRC_NONE:
     case SK_SRC_HOT_LANE: break;
     }
@@ -205,16 +209,16 @@ static int copy_state(sk_engine *en, sk_lane *l, sk_job *j, const start *s, sk_e
 
 /* Fills an idle lane from the chosen start. A restore is a transaction: after any failure the lane is empty and the
  * request goes on as a miss. */
-static sk_lane *restore(sk_engine *en, sk_job *j, start *s) {
+static sk_lane *restore(sk_engine *en, sk_job *j, sk_start *s) {
     sk_err err = {0};
     int rc = SKIPPY_OK;
     if (s->source == SK_SRC_HOT_LANE) {
         sk_lane *hot = s->lane;
-        rc = borrow_in_place(en, hot, s->length, &err);
+        rc = sk_start_borrow(en, hot, s->length, &err);
         if (rc == SKIPPY_OK) return hot;
         sk_lane_clear(en, hot);
     }
-    sk_lane *l = pick_lane(en);
+    sk_lane *l = sk_start_pick_lane(en);
     sk_lane_clear(en, l);
     if (rc == SKIPPY_OK) rc = copy_state(en, l, j, s, &err);
     if (rc == SKIPPY_OK) {
@@ -230,23 +234,23 @@ static sk_lane *restore(sk_engine *en, sk_job *j, start *s) {
     return l;
 }
 
-static const char *miss_reason(const sk_engine *en, const sk_job *j, const start *s) {
+static const char *miss_reason(const sk_engine *en, const sk_job *j, const sk_start *s) {
     if (en->params.cache_off) return "cache-off";
-    if (!en->reuse.enabled) return "family-disabled";
+    if (!en->hold.reuse.enabled) return "family-disabled";
     if (j->no_cache) return "request-opt-out";
     if (sk_shadow_distrusts(&en->shadow, &j->ns)) return "shadow-disagreement";
-    if (s->failed || j->no_tiers) return "restore-failed";
-    if (j->gated) return "restore-slower";
-    if (s->common == 0) return en->reuse.n_entries ? "no-common-prefix" : "cold";
-    if (s->common < en->reuse.min_tokens) return "too-short";
+    if (s->failed || j->recall.no_tiers) return "restore-failed";
+    if (j->recall.gated) return "restore-slower";
+    if (s->common == 0) return en->hold.reuse.n_entries ? "no-common-prefix" : "cold";
+    if (s->common < en->hold.reuse.min_tokens) return "too-short";
     /* attention-only state serves every length, so only the logits of this beginning are left */
-    return en->reuse.exact ? "boundary-not-recorded" : "evicted";
+    return en->hold.reuse.exact ? "boundary-not-recorded" : "evicted";
 }
 
-static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
+static void count_lookup(sk_engine *en, sk_job *j, const sk_start *s) {
     sk_engine_stats *st = &en->st;
     st->lookups++;
-    st->gated += j->gated;
+    st->gated += j->recall.gated;
     if (s->source == SK_SRC_NONE) {
         st->misses++;
         snprintf(j->stats.cache.reason, sizeof j->stats.cache.reason, "%s", miss_reason(en, j, s));
@@ -265,21 +269,21 @@ static void count_lookup(sk_engine *en, sk_job *j, const start *s) {
 
 /* ---- boundaries where a later request will want to start ---- */
 
-static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const start *s) {
+static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const sk_start *s) {
     l->n_splits = 0;
-    if (!en->reuse.exact || !sk_may_reuse(en, j)) return;
+    if (!en->hold.reuse.exact || !sk_may_reuse(en, j)) return;
     for (size_t i = 0; i < j->n_bounds; i++)
-        if (j->bounds[i] >= en->reuse.min_tokens) add_split(l, align_down(en, j->bounds[i]));
+        if (j->bounds[i] >= en->hold.reuse.min_tokens) add_split(l, align_down(en, j->bounds[i]));
     if (j->n_bounds == 0) {
         /* raw prompt: sparse ladder */
         const skippy_policy ladder = {.min_tokens = 64, .stride_tokens = 32, .record_limit = 4};
         size_t rung[8], n = 0;
         if (skippy_policy_record(&ladder, j->n_prompt, rung, 8, &n) == SKIPPY_OK)
             for (size_t i = 0; i < n; i++)
-                if (rung[i] > s->length + MIN_GAIN) add_split(l, align_down(en, rung[i]));
+                if (rung[i] > s->length + SK_MIN_GAIN) add_split(l, align_down(en, rung[i]));
     }
     /* learned boundary: this prompt left a stored one here, so the next is likely to do so too */
-    if (s->common > s->length + MIN_GAIN && s->common < j->n_tokens) add_split(l, align_down(en, s->common));
+    if (s->common > s->length + SK_MIN_GAIN && s->common < j->n_tokens) add_split(l, align_down(en, s->common));
     add_split(l, j->n_prompt); /* its terminal logits make an exact repeat of it a hit whatever the alignment */
 }
 
@@ -290,7 +294,7 @@ static void set_cached(sk_gen_stats *g, size_t length) {
     g->prompt_n = g->n_prompt - g->cache_n;
 }
 
-static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
+void sk_start_begin(sk_engine *en, sk_lane *l, sk_job *j, sk_start *s) {
     l->job = j;
     l->out_row = -1;
     l->started = ++en->clock;
@@ -307,11 +311,11 @@ static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
     j->t_admit = sk_now_ns();
     g->lane = l->id;
     g->queue_ms = (double)(j->t_admit - j->t_submit) / 1e6;
-    g->cache = (sk_cache_result){.source = s->source,
-                                 .waited = j->waited,
-                                 .gated = j->gated,
-                                 .restore_ms = j->estimate.restore_ms,
-                                 .recompute_ms = j->estimate.recompute_ms};
+    g->cache.source = s->source;
+    g->cache.waited = j->waited;
+    g->cache.gated = j->recall.gated;
+    g->cache.restore_ms = j->recall.estimate.restore_ms;
+    g->cache.recompute_ms = j->recall.estimate.recompute_ms;
     set_cached(g, s->length);
     g->cache.terminal_logits = s->length == j->n_prompt;
     sk_hist_add(&en->st.queue_ms, g->queue_ms);
@@ -320,17 +324,16 @@ static void begin(sk_engine *en, sk_lane *l, sk_job *j, start *s) {
 }
 
 /* Cells that running requests will still need for their prompts. */
-static bool cells_allow(sk_engine *en, const sk_job *j, const start *s) {
-    uint64_t need = j->n_tokens + 1;
+bool sk_start_cells_allow(sk_engine *en, const sk_job *j, size_t shared) {
+    uint64_t need = j->n_tokens + 1 - shared;
     bool any = false;
-    if (s->source == SK_SRC_ACTIVE_LANE) need -= s->length;
     uint32_t ids[256], n = 0;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         const sk_lane *l = &en->lanes[i];
         if (!l->job) continue;
         any = true;
         ids[n++] = l->id;
-        need += l->job->n_tokens + 1 - l->n;
+        need += l->job->n_tokens + 1 - (l->kept ? 0 : l->n);
     }
     if (!any || !sk_context_get_info(en->ctx)->has_kv) return true;
     return need + sk_context_cells_union(en->ctx, ids, n) <= sk_context_get_info(en->ctx)->n_ctx;
@@ -339,34 +342,36 @@ static bool cells_allow(sk_engine *en, const sk_job *j, const start *s) {
 /* Logits of the whole prompt: with the state that was fetched, or in memory. The pointer is valid until the next
  * record.
  */
-static const float *whole_logits(sk_engine *en, const sk_job *j, const start *s) {
+static const float *whole_logits(sk_engine *en, const sk_job *j, const sk_start *s) {
     bool fetched = s->source == SK_SRC_RAM || s->source == SK_SRC_DISK;
-    return fetched && j->fetch->logits ? j->fetch->logits : sk_reuse_logits(&en->reuse, s->terminal);
+    return fetched && j->recall.fetch->logits ? j->recall.fetch->logits : sk_reuse_logits(&en->hold.reuse, s->terminal);
 }
 
 enum verdict { ADMITTED, WAITS, NO_CELLS };
 
 static enum verdict try_admit(sk_engine *en, sk_job *j) {
-    start s = {0};
+    if (en->split) return sk_split_admit(en, j) ? ADMITTED : WAITS;
+    sk_start s = {0};
     if (sk_may_reuse(en, j) && !j->from_scratch) {
         find_start(en, j, &s);
-        if (worth_waiting(en, j, &s)) {
+        if (sk_start_worth_waiting(en, j, s.length)) {
             j->waited = true;
             return WAITS;
         }
-        enum sk_promotion p = sk_promote(en, j, &s.hit, s.length);
+        const sk_prefix prompt = sk_job_prefix(j, j->n_tokens);
+        enum sk_promotion p = sk_hold_promote(&en->hold, &j->recall, &prompt, &s.hit, s.length, true);
         if (p == SK_PROMOTE_WAIT) return WAITS;
         if (p == SK_PROMOTE_READY) {
-            s.source = j->fetch->tier == SKIPPY_TIER_RAM ? SK_SRC_RAM : SK_SRC_DISK;
-            s.length = j->fetch->length;
+            s.source = j->recall.fetch->tier == SKIPPY_TIER_RAM ? SK_SRC_RAM : SK_SRC_DISK;
+            s.length = j->recall.fetch->length;
         }
     }
-    if (!cells_allow(en, j, &s)) return NO_CELLS;
+    if (!sk_start_cells_allow(en, j, s.source == SK_SRC_ACTIVE_LANE ? s.length : 0)) return NO_CELLS;
     sk_lane *l = restore(en, j, &s);
     const float *row = s.length == j->n_tokens ? whole_logits(en, j, &s) : NULL;
-    sk_fetch *fetch = j->fetch; /* the row may lie in it, and the job may end with its first token */
-    j->fetch = NULL;
-    begin(en, l, j, &s);
+    /* the row may lie in the fetch, and the job may end with its first token */
+    sk_fetch *fetch = sk_recall_take(&en->hold, &j->recall);
+    sk_start_begin(en, l, j, &s);
     if (row) {
         /* exact repeat: the first token comes from the stored row, no decode */
         en->st.terminal_hits++;

@@ -26,12 +26,20 @@ static void add_row(sk_engine *en, uint32_t seq, int32_t token, bool output) {
     en->batch[en->n_rows++] = (sk_row){.token = token, .seq = seq, .output = output};
 }
 
+/* Rows of the head of a chain may have to wait for an answer. */
+static bool in_state(const sk_engine *en, const sk_lane *l, enum sk_lane_state state) {
+    return l->state == state && sk_split_ready(en, l);
+}
+
+/* One row of each generating lane; of some of them, in turn, where stages work at the same time. */
 static void add_decode_rows(sk_engine *en) {
-    for (uint32_t i = 0; i < en->params.n_lanes; i++) {
-        sk_lane *l = &en->lanes[i];
-        if (l->state != SK_LANE_DECODE) continue;
+    const uint32_t n = en->params.n_lanes, most = sk_split_lanes_per_chunk(en), first = most < n ? en->row_turn : 0;
+    for (uint32_t i = 0; i < n && en->n_rows < most; i++) {
+        sk_lane *l = &en->lanes[(first + i) % n];
+        if (!in_state(en, l, SK_LANE_DECODE)) continue;
         l->out_row = (int32_t)en->n_rows;
         add_row(en, l->id, l->job->tokens[l->n], true);
+        en->row_turn = l->id + 1;
     }
 }
 
@@ -46,7 +54,7 @@ static uint32_t prefill_lanes(sk_engine *en, sk_lane **out) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
-        if (l->state != SK_LANE_PREFILL) continue;
+        if (!in_state(en, l, SK_LANE_PREFILL)) continue;
         uint32_t k = n++;
         for (; k > 0 && out[k - 1]->started > l->started; k--) out[k] = out[k - 1];
         out[k] = l;
@@ -54,10 +62,11 @@ static uint32_t prefill_lanes(sk_engine *en, sk_lane **out) {
     return n;
 }
 
-/* Adds prompt rows of as many lanes as fit. */
+/* Adds prompt rows of as many lanes as fit; of one where a stage computes one sequence at a time. */
 static void fill_with_prompts(sk_engine *en, uint32_t budget) {
     sk_lane *order[256];
     uint32_t n = prefill_lanes(en, order);
+    if (en->split && sk_context_get_info(en->ctx)->recurrent && n > 1) n = 1;
     for (uint32_t i = 0; i < n && budget > 0; i++) {
         uint32_t k = rows_to_stop(order[i]);
         if (k > budget) k = budget;
@@ -68,7 +77,7 @@ static void fill_with_prompts(sk_engine *en, uint32_t budget) {
 
 static bool any_in(const sk_engine *en, enum sk_lane_state state) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++)
-        if (en->lanes[i].state == state) return true;
+        if (in_state(en, &en->lanes[i], state)) return true;
     return false;
 }
 
@@ -148,8 +157,7 @@ static sk_lane *lane_of(sk_engine *en, uint32_t seq) {
     return seq < en->params.n_lanes ? &en->lanes[seq] : NULL;
 }
 
-/* The lane's sequence is gone or wrong: start its request over, or give up when that happened before. */
-static void restart_lane(sk_engine *en, sk_lane *l, const sk_err *err) {
+void sk_lane_restart(sk_engine *en, sk_lane *l, const sk_err *err) {
     if (!l || !l->job) return;
     if (++l->job->faults > MAX_FAULTS) {
         sk_lane_fail(en, l, SKIPPY_E_RUNTIME, err->text);
@@ -164,7 +172,7 @@ static void restart_batch(sk_engine *en, const sk_err *err) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
         for (uint32_t k = 0; l->job && k < en->n_rows; k++)
-            if (en->batch[k].seq == l->id) restart_lane(en, l, err);
+            if (en->batch[k].seq == l->id) sk_lane_restart(en, l, err);
     }
 }
 
@@ -217,7 +225,7 @@ static void start_over_in_order(sk_engine *en, sk_lane *l) {
     sk_preempt(en, l);
     if (!alone || !tried) return;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) sk_lane_clear(en, &en->lanes[i]);
-    while (sk_reuse_evict_one(&en->reuse, SKIPPY_EVICT_CELLS)) {
+    while (sk_reuse_evict_one(&en->hold.reuse, SKIPPY_EVICT_CELLS)) {
     } /* to the stores first */
     sk_context_clear(en->ctx);
 }
@@ -250,6 +258,7 @@ static void advance(sk_engine *en) {
 }
 
 static int decode(sk_engine *en, uint32_t *bad_seq, sk_err *err) {
+    if (en->split) return sk_split_decode(en, bad_seq, err);
     if (!sk_engine_bit(en)) return sk_context_decode(en->ctx, en->batch, en->n_rows, bad_seq, err);
     uint32_t padded = 0;
     int rc = sk_row_class_decode(en->ctx, &en->rows, en->batch, en->n_rows, en->first_scratch, &padded, bad_seq, err);
@@ -263,6 +272,17 @@ static void pass_boundary(sk_engine *en, sk_lane *l) {
     if (at && sk_may_reuse(en, l->job)) sk_lane_record(en, l);
 }
 
+void sk_lane_take_row(sk_engine *en, sk_lane *l, const float *row) {
+    sk_job *j = l->job;
+    if (l->n == j->n_prompt && j->is_shadow) sk_shadow_finish(en, j, row);
+    if (l->n == j->n_prompt) sk_shadow_consider(en, j, row);
+    if (l->n == j->n_prompt && sk_may_reuse(en, j) && !en->split) { /* the last stage keeps its own */
+        const sk_prefix prompt = sk_job_prefix(j, j->n_prompt);
+        sk_reuse_record_logits(&en->hold.reuse, &prompt, row, 0);
+    }
+    sk_lane_sample(en, l, row);
+}
+
 static void finish_rows(sk_engine *en, sk_lane *l) {
     sk_job *j = l->job;
     if (l->state == SK_LANE_PREFILL) {
@@ -270,18 +290,15 @@ static void finish_rows(sk_engine *en, sk_lane *l) {
         sk_job_send_progress(j, l->n < j->n_prompt ? l->n : j->n_prompt);
     }
     if (l->out_row < 0) return;
-    const float *row = sk_context_logits(en->ctx, (size_t)l->out_row);
-    if (!row) {
-        sk_lane_fail(en, l, SKIPPY_E_RUNTIME, "llama.cpp returned no logits");
+    if (en->split) {
+        sk_split_expect(en, l);
         return;
     }
-    if (l->n == j->n_prompt && j->is_shadow) sk_shadow_finish(en, j, row);
-    if (l->n == j->n_prompt) sk_shadow_consider(en, j, row);
-    if (l->n == j->n_prompt && sk_may_reuse(en, j)) {
-        const sk_prefix prompt = sk_job_prefix(j, j->n_prompt);
-        sk_reuse_record_logits(&en->reuse, &prompt, row, 0);
-    }
-    sk_lane_sample(en, l, row);
+    const float *row = sk_context_logits(en->ctx, (size_t)l->out_row);
+    if (row)
+        sk_lane_take_row(en, l, row);
+    else
+        sk_lane_fail(en, l, SKIPPY_E_RUNTIME, "llama.cpp returned no logits");
 }
 
 /* Smaller batches say little about the speed of a prompt. */
@@ -296,11 +313,12 @@ static void count_rows(sk_engine *en, double ms) {
     en->st.decodes++;
     en->st.rows += en->n_rows;
     en->st.tokens_computed += prompt_rows;
-    if (prompt_rows >= MIN_RATE_ROWS) sk_rates_add_prefill(&en->rates, prompt_rows, ms);
+    if (prompt_rows >= MIN_RATE_ROWS) sk_rates_add_prefill(&en->hold.rates, prompt_rows, ms);
 }
 
 bool sk_batch_step(sk_engine *en) {
     uint32_t budget = row_budget(en);
+    if (en->split && !sk_chain_has_credit(en->split->chain)) return false;
     en->prefill_turn++;
     for (;;) {
         compose(en, budget);
@@ -325,7 +343,7 @@ bool sk_batch_step(sk_engine *en) {
             if (budget == 0) return true;
         } else {
             if (rc == SKIPPY_E_CORRUPT)
-                restart_lane(en, lane_of(en, bad), &err);
+                sk_lane_restart(en, lane_of(en, bad), &err);
             else
                 restart_batch(en, &err);
             return true;

@@ -23,7 +23,7 @@ static int check_length(const sk_engine *en, const sk_gen_request *r, sk_err *e)
 }
 
 static int job_namespace(const sk_engine *en, sk_job *j) {
-    skippy_identity id = en->identity;
+    skippy_identity id = en->setup.identity;
     id.tenant = j->tenant;
     id.cache_namespace = j->cache_namespace;
     return skippy_namespace_key(&id, &j->ns);
@@ -124,16 +124,31 @@ static void explain_estimate(const sk_cache_result *r, char *buf, size_t cap) {
         snprintf(buf, cap, "; restore=%.1fms; recompute=%.1fms", r->restore_ms, r->recompute_ms);
 }
 
+/* Where each stage behind the engine had its state from: "; stages=hot-lane,disk; hidden-bytes-avoided=655360". */
+static void explain_stages(const sk_cache_result *r, char *buf, size_t cap) {
+    static const char *const source[] = {"fresh", "hot-lane", "resident", "active-lane", "ram", "disk"};
+    size_t at = 0;
+    buf[0] = '\0';
+    for (uint32_t i = 0; i < r->n_stages && i < SK_CHAIN_MAX && at < cap; i++) {
+        const unsigned k = r->stage_source[i];
+        int n = snprintf(buf + at, cap - at, "%s%s", i ? "," : "; stages=", k < 6 ? source[k] : "?");
+        at += n > 0 ? (size_t)n : 0;
+    }
+    if (r->n_stages && at < cap)
+        snprintf(buf + at, cap - at, "; hidden-bytes-avoided=%llu", (unsigned long long)r->hidden_bytes_avoided);
+}
+
 const char *sk_cache_explain(const sk_cache_result *r, char *buf, size_t cap) {
     static const char *const source[] = {"none", "hot-lane", "resident", "active-lane", "ram", "disk"};
     static const char *const tier[] = {"none", "resident", "resident", "resident", "ram", "disk"};
-    char estimate[80];
+    char estimate[80], stages[SK_CHAIN_MAX * 12 + 64];
     explain_estimate(r, estimate, sizeof estimate);
+    explain_stages(r, stages, sizeof stages);
     if (r->source == SK_SRC_NONE)
-        snprintf(buf, cap, "miss; reason=%s%s", r->reason[0] ? r->reason : "cold", estimate);
+        snprintf(buf, cap, "miss; reason=%s%s%s", r->reason[0] ? r->reason : "cold", estimate, stages);
     else
-        snprintf(buf, cap, "hit=%s; tokens=%zu; source=%s%s%s%s", tier[r->source], r->tokens, source[r->source],
-                 r->terminal_logits ? "; logits=stored" : "", r->waited ? "; waited=1" : "", estimate);
+        snprintf(buf, cap, "hit=%s; tokens=%zu; source=%s%s%s%s%s", tier[r->source], r->tokens, source[r->source],
+                 r->terminal_logits ? "; logits=stored" : "", r->waited ? "; waited=1" : "", estimate, stages);
     return buf;
 }
 
@@ -164,13 +179,14 @@ static bool any_running(const sk_engine *en) {
     return false;
 }
 
-/* Sleeps until somebody wants something. While requests wait for state from a store, only for a moment: their deadlines
- * go on. */
+/* Sleeps until somebody wants something. While requests wait for a store or for stages, only for a moment: their
+ * deadlines go on. */
 static void sleep_idle(sk_engine *en) {
-    bool quiet = !en->stop && !en->inbox_head && !en->n_cancels && !en->erase_wanted && !en->tier_event;
-    if (!quiet || any_running(en) || sk_spill_wanted(en)) return;
-    if (en->queue_head && !en->stalled) return;
-    if (!en->queue_head) {
+    bool quiet = !en->stop && !en->inbox_head && !en->n_cancels && !en->erase_wanted && !sk_hold_has_events(&en->hold);
+    quiet = quiet && !(en->split && en->split->event);
+    if (!quiet || (any_running(en) && !en->blocked) || sk_hold_spill_wanted(&en->hold)) return;
+    if (en->queue_head && !en->stalled && !en->blocked) return;
+    if (!en->queue_head && !en->blocked) {
         pthread_cond_wait(&en->wake, &en->lock);
         return;
     }
@@ -193,8 +209,9 @@ static bool receive(sk_engine *en) {
     return go_on;
 }
 
-/* Why a job must end now, or SKIPPY_OK. */
-static int must_end(const sk_job *j, uint64_t now, bool stopping, const char **text) {
+/* Why a job must end now, or SKIPPY_OK. l: its lane, NULL when it waits for one. */
+static int must_end(const sk_engine *en, const sk_job *j, const sk_lane *l, uint64_t now, bool stopping,
+                    const char **text) {
     if (stopping)
         *text = "the server is shutting down";
     else if (j->cancelled)
@@ -203,7 +220,7 @@ static int must_end(const sk_job *j, uint64_t now, bool stopping, const char **t
         *text = "the request's deadline passed";
         return SKIPPY_E_TIMEOUT;
     } else
-        return SKIPPY_OK;
+        return en->split ? sk_split_must_end(en, l, now, text) : SKIPPY_OK;
     return SKIPPY_E_CANCELLED;
 }
 
@@ -216,6 +233,7 @@ static void end_waiting(sk_engine *en, sk_job *j, int code, const char *text) {
         en->st.failed++;
     sk_stats_publish(en);
     sk_job_send_error(j, code, text);
+    sk_recall_drop(&en->hold, &j->recall);
     sk_job_free(j);
 }
 
@@ -225,7 +243,7 @@ static void end_jobs(sk_engine *en, bool stopping) {
     sk_job *previous = NULL;
     for (sk_job *j = en->queue_head; j;) {
         sk_job *next = j->next;
-        int code = must_end(j, now, stopping, &text);
+        int code = must_end(en, j, NULL, now, stopping, &text);
         if (code == SKIPPY_OK) {
             previous = j;
         } else {
@@ -236,7 +254,7 @@ static void end_jobs(sk_engine *en, bool stopping) {
     }
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
-        int code = l->job ? must_end(l->job, now, stopping, &text) : SKIPPY_OK;
+        int code = l->job ? must_end(en, l->job, l, now, stopping, &text) : SKIPPY_OK;
         if (code) sk_lane_fail(en, l, code, text);
     }
 }
@@ -256,53 +274,68 @@ static void publish(sk_engine *en) {
 }
 
 /* Idle lanes hold content without an owner's name beside it: they go whatever the filter says. */
-static size_t erase_resident(sk_engine *en, const skippy_erase_filter *f) {
+static size_t erase(sk_engine *en, const skippy_erase_filter *f) {
     for (uint32_t i = 0; i < en->params.n_lanes; i++)
         if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
-    return sk_reuse_erase(&en->reuse, f);
+    return sk_hold_erase(&en->hold, f);
 }
 
-void sk_erase_report(sk_engine *en, size_t n, bool done, int rc) {
+void sk_erase_report(sk_engine *en, size_t n, int rc) {
     pthread_mutex_lock(&en->lock);
-    en->erase_wanted = false;
     en->erase_count += n;
-    en->erase_rc = rc;
-    en->erase_done = en->erase_done || done;
+    if (rc) en->erase_rc = rc;
+    if (en->erase_left && --en->erase_left == 0) en->erase_done = true;
     pthread_cond_broadcast(&en->erased);
     pthread_mutex_unlock(&en->lock);
 }
 
 /* Does an erase that somebody waits for. What was asked for does not change meanwhile, so the lock is not held for the
- * work, and whoever asked finds it in the statistics afterwards. The stores answer with an event. */
+ * work, and whoever asked finds it in the statistics afterwards. The stores report their half when they have done it.
+ */
 static void erase_if_wanted(sk_engine *en) {
     pthread_mutex_lock(&en->lock);
     bool wanted = en->erase_wanted;
+    en->erase_wanted = false;
     pthread_mutex_unlock(&en->lock);
     if (!wanted) return;
-    size_t n = erase_resident(en, en->erase_filter);
+    en->erase_left = en->split ? 3 : 2;
+    sk_split_erase(en, en->erase_filter);
+    size_t n = erase(en, en->erase_filter);
     publish(en);
-    int rc = en->tiers ? sk_tiers_erase(en->tiers, en->erase_filter) : SKIPPY_OK;
-    sk_erase_report(en, n, !en->tiers || rc, rc);
+    sk_erase_report(en, n, SKIPPY_OK);
+}
+
+/* It is too late for an erase, and nobody may wait for ever. */
+static void refuse_erase(sk_engine *en) {
+    pthread_mutex_lock(&en->lock);
+    en->erase_wanted = false;
+    en->erase_rc = SKIPPY_E_CANCELLED;
+    en->erase_done = true;
+    pthread_cond_broadcast(&en->erased);
+    pthread_mutex_unlock(&en->lock);
 }
 
 static void *engine_main(void *arg) {
     sk_engine *en = arg;
     while (receive(en)) {
-        sk_take_tier_events(en);
+        sk_hold_take_events(&en->hold);
+        sk_split_take_events(en);
         erase_if_wanted(en);
         end_jobs(en, false);
         sk_admit_jobs(en);
         en->stalled = en->queue_head && !any_running(en);
         publish(en); /* a step may take long, and requests that have a lane do not wait any more */
-        bool busy = sk_batch_step(en);
-        sk_spill_step(en, busy);
+        bool busy = sk_split_advance(en);
+        busy = sk_batch_step(en) || busy;
+        en->blocked = en->split && !busy && any_running(en);
+        sk_hold_spill_step(&en->hold, busy);
         sk_shadow_start(en);
         publish(en);
     }
     end_jobs(en, true);
     sk_stats_publish(en);
-    sk_erase_report(en, 0, true, SKIPPY_E_CANCELLED); /* too late for it, and nobody may wait for ever */
-    sk_spill_flush(en);
+    refuse_erase(en);
+    sk_hold_spill_flush(&en->hold);
     return NULL;
 }
 

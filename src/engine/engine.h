@@ -10,17 +10,18 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/tier_stats.h"
+#include "reuse/ram_cap.h"
+#include "reuse/tier_stats.h"
 #include "runtime/model.h"
 #include "runtime/sampler.h"
 #include "skippy/identity.h"
 #include "skippy/payload.h"
+#include "stage/frame.h"
+#include "stage/link.h"
 
 typedef struct sk_engine sk_engine;
 
 enum sk_exact_mode { SK_EXACT_STATE = 0, SK_EXACT_BIT = 1 };
-
-#define SK_RAM_DERIVE UINT64_MAX
 
 /* What is known about the exactness of one model file under one layout. */
 enum sk_certified { SK_NOT_CERTIFIED = 0, SK_CERTIFIED_PASS = 1, SK_CERTIFIED_FAIL = 2 };
@@ -28,12 +29,28 @@ enum sk_certified { SK_NOT_CERTIFIED = 0, SK_CERTIFIED_PASS = 1, SK_CERTIFIED_FA
  * the engine starts, on the starting thread. */
 typedef enum sk_certified (*sk_certified_fn)(void *ud, const skippy_identity *id, char *why, size_t cap);
 
+/* The stages behind the engine, when it holds only the first layers of a model. Strings and addresses are borrowed
+ * during sk_engine_start only. */
+typedef struct sk_split_params {
+    const char *const *addresses; /* in order; the last one holds the last layers */
+    uint32_t n_addresses;
+    uint8_t dtype;             /* of hidden states on the links: 0 f32 (exact), 1 f16 */
+    sk_link_options link;      /* wake and ud are the engine's own */
+    uint32_t connect_ms;       /* one attempt; 0 = 10000 */
+    uint32_t wait_ms;          /* for all stages to be there at the start; 0 = 60000 */
+    uint32_t patience_ms;      /* a request fails when stages are away or silent for so long; 0 = 60000 */
+    uint64_t activation_bytes; /* cap of the activation cache; 0 = none */
+    bool (*progress)(void *ud, const char *text); /* at the start, about every second; false stops. May be NULL */
+    void *progress_ud;
+} sk_split_params;
+
 typedef struct sk_engine_params {
-    uint32_t n_ctx;    /* cells of the context, shared by all lanes; 0 = min(model's, 16384), halved until
-                        * its KV cache takes at most a quarter of the free memory */
-    uint32_t n_lanes;  /* requests that run at the same time (-np); 0 = 4 */
-    uint32_t n_batch;  /* largest prefill chunk in tokens; 0 = 512 */
-    uint32_t n_ubatch; /* 0 = 512 */
+    const sk_split_params *split; /* NULL = the model is whole */
+    uint32_t n_ctx;               /* cells of the context, shared by all lanes; 0 = min(model's, 16384), halved until
+                                   * its KV cache takes at most a quarter of the free memory */
+    uint32_t n_lanes;             /* requests that run at the same time (-np); 0 = 4 */
+    uint32_t n_batch;             /* largest prefill chunk in tokens; 0 = 512 */
+    uint32_t n_ubatch;            /* 0 = 512 */
     int32_t n_threads, n_threads_batch; /* 0 = cores */
     int flash_attn;                     /* -1 auto, 0 off, 1 on */
     char type_k[16], type_v[16];        /* ggml names; "" = f16 */
@@ -46,8 +63,7 @@ typedef struct sk_engine_params {
     uint64_t logits_bytes;     /* cap on stored terminal logits; 0 = 64 MiB */
     uint32_t min_tokens;       /* shorter prefixes are not recorded; 0 = 16 */
     uint32_t queue_max;        /* waiting requests; 0 = 256 */
-    uint64_t ram_bytes;        /* cap of the RAM store; 0 = none, SK_RAM_DERIVE = a quarter of the free memory, 8 GiB at
-                                * most */
+    uint64_t ram_bytes;        /* cap of the RAM store; 0 = none, or SK_RAM_DERIVE (reuse/ram_cap.h) */
     const char *disk_dir;      /* folder of the disk store; NULL = none */
     uint64_t disk_bytes;       /* cap of that folder; 0 = no limit */
     uint64_t disk_throttle;    /* tests: reads of the disk store at so many bytes a second; 0 = unhindered */
@@ -83,6 +99,10 @@ typedef struct sk_cache_result {
     bool waited;                     /* waited for another request that was computing the prefix */
     bool gated;                      /* a store had more, but its state would take longer to restore than to compute */
     double restore_ms, recompute_ms; /* estimates of that choice, for stores; 0 = not measured yet */
+    uint32_t n_stages;               /* behind the engine; 0 = whole model */
+    uint8_t stage_source[SK_CHAIN_MAX];  /* enum sk_stage_source of each */
+    uint32_t stage_tokens[SK_CHAIN_MAX]; /* restored by each */
+    uint64_t hidden_bytes_avoided;       /* hidden states that did not have to cross links */
     char reason[64]; /* on a miss: no-common-prefix, cold, too-short, cache-off, request-opt-out, boundary-not-recorded,
                         evicted, restore-slower, restore-failed, shadow-disagreement ... */
 } sk_cache_result;
@@ -94,7 +114,8 @@ typedef struct sk_gen_stats {
     size_t prompt_n; /* n_prompt - cache_n */
     size_t predicted_n;
     double queue_ms, prompt_ms, predicted_ms;
-    double first_token_ms; /* submit to first sampled token */
+    double first_token_ms;   /* submit to first sampled token */
+    double stage_compute_ms; /* of all stages together, for the tokens after the first; 0 for a whole model */
     sk_cache_result cache;
     uint32_t lane;
 } sk_gen_stats;
@@ -200,6 +221,8 @@ typedef struct sk_engine_stats {
         exports_skipped;   /* state copied out; skipped: no room to wait for the store thread */
     uint64_t exports_lost; /* could not be stored, and were gone from the context when that was known */
     uint64_t imports, import_bytes;
+    uint64_t hidden_bytes_avoided, hidden_bytes_sent, stage_breaks; /* of a split model: between stages */
+    uint32_t stages, stages_up;                                     /* behind the engine */
     sk_tier_stats tiers;
     uint32_t queued, running, n_lanes;
     sk_histogram queue_ms, prompt_ms, first_token_ms, token_ms;
@@ -224,8 +247,11 @@ typedef struct sk_engine_facts {
     uint64_t ram_bytes;
     bool state_windows; /* exports are cut by layer and window; false: opaque */
     enum sk_certified certified;
-    const char *certified_text; /* what the receipt says, or that there is none; "" when nobody asked */
-    const char *state_reason;   /* why not, or why nothing is stored outside of the runtime; "" */
+    const char *certified_text;  /* what the receipt says, or that there is none; "" when nobody asked */
+    const char *topology;        /* "0-6,6-12,12-16;f32" of a split model; "" for a whole one */
+    uint32_t n_stages;           /* behind the engine */
+    const sk_stage_card *stages; /* at the start of the server */
+    const char *state_reason;    /* why not, or why nothing is stored outside of the runtime; "" */
 } sk_engine_facts;
 const sk_engine_facts *sk_engine_get_facts(const sk_engine *en);
 

@@ -3,18 +3,18 @@
 #define SKIPPY_ENGINE_INTERNAL_H
 
 #include <pthread.h>
-#include <sys/utsname.h>
 
 #include "engine/engine.h"
 #include "engine/job.h"
-#include "engine/rates.h"
-#include "engine/reuse.h"
 #include "engine/shadow.h"
-#include "engine/tiers.h"
+#include "engine/split.h"
+#include "reuse/hold.h"
+#include "reuse/setup.h"
 #include "runtime/context.h"
 #include "runtime/rowclass.h"
 
-enum sk_lane_state { SK_LANE_IDLE = 0, SK_LANE_PREFILL = 1, SK_LANE_DECODE = 2 };
+/* STAGING: in the head of a chain, a job whose start is being agreed with the stages. */
+enum sk_lane_state { SK_LANE_IDLE = 0, SK_LANE_PREFILL = 1, SK_LANE_DECODE = 2, SK_LANE_STAGING = 3 };
 
 #define SK_MAX_SPLITS 48
 
@@ -25,49 +25,46 @@ typedef struct sk_lane {
     enum sk_lane_state state;
     sk_job *job;   /* NULL when idle */
     uint32_t n;    /* tokens in the sequence */
-    int32_t *kept; /* idle: the n tokens, owned; NULL = nothing to reuse */
+    int32_t *kept; /* idle, or staging and not restored yet: the n tokens, owned; NULL = nothing to reuse */
     skippy_key kept_ns;
     sk_lineage *lineage;            /* windows of this sequence that left the runtime already; NULL = none known */
     uint32_t splits[SK_MAX_SPLITS]; /* prefill stops here to record a snapshot; ascending */
     uint32_t n_splits;
     int32_t out_row; /* row of the running batch whose logits this lane wants, -1 = none */
     uint64_t last_use;
-    uint64_t started; /* admission order: the youngest is put back first when cells run out */
+    uint64_t started;    /* admission order: the youngest is put back first when cells run out */
+    sk_split_lane split; /* zero in an engine that holds the whole model */
 } sk_lane;
 
 struct sk_engine {
     /* constant after start */
     const sk_model *model;
     sk_engine_params params;
-    sk_context *ctx;
-    sk_family_policy policy;
-    sk_row_class rows; /* bit mode: which batches compute equal bits */
+    sk_split_params split_params; /* what params.split points to */
+    sk_setup setup;               /* context, policy, and the identity without tenant and caller namespace */
+    sk_context *ctx;              /* the setup's */
+    sk_row_class rows;            /* bit mode: which batches compute equal bits */
     uint32_t n_scratch, first_scratch;
-    sk_memory_cost cost;
-    sk_state_caps caps;    /* of the state codec; meaningful when tiers is set */
-    uint32_t tier_scratch; /* sequence id for exports and imports */
-    sk_tiers *tiers;       /* NULL = state never leaves the runtime */
     sk_engine_facts facts;
-    char ns_hex[65], schedule[96], abi[512], device[128], digest_dir[1024], disk_dir[1024];
+    char ns_hex[65], schedule[96], digest_dir[1024], disk_dir[1024];
     char certified_text[400];
-    struct utsname machine;
-    skippy_identity identity; /* without tenant and caller namespace */
-    skippy_adapter *adapters;
 
     /* engine thread only */
-    sk_reuse reuse;
+    sk_split *split; /* NULL = the model is whole */
+    sk_hold hold;    /* everything that is kept; opened when the context and the identity are known */
     sk_lane *lanes;
     sk_job *queue_head, *queue_tail;
-    bool stalled; /* jobs wait for state from a store, and nothing else can go on */
+    bool stalled; /* jobs wait for state from a store or from stages, and nothing else can go on */
+    bool blocked; /* requests run, but each waits for stages */
     sk_row *batch;
     uint32_t n_rows;
     uint64_t clock;
     uint32_t prefill_turn; /* odd: prompts go before generating lanes where they take turns */
     uint32_t row_turn;     /* lane whose turn it is where only one row can be computed at a time */
-    sk_rates rates;
     sk_shadow shadow;
-    bool disk_ready;     /* entries of the disk store can be used */
-    uint64_t last_spill; /* time of the last export while requests were running */
+    unsigned erase_left;    /* parts of the erase that somebody waits for and that are not done: the runtime's, the
+                               stores', the stages' */
+    unsigned erase_unasked; /* answers of the stores to come that nobody waits for */
     sk_engine_stats st;
 
     /* shared, under lock */
@@ -80,7 +77,6 @@ struct sk_engine {
     uint32_t n_waiting; /* inbox + queue */
     uint64_t *cancels;
     size_t n_cancels, cap_cancels;
-    bool tier_event;               /* the stores have something to tell */
     bool erase_busy, erase_wanted; /* busy: somebody waits for an erase; wanted: the engine has not begun it */
     bool erase_done;
     const skippy_erase_filter *erase_filter; /* of the caller that waits */
@@ -96,7 +92,7 @@ static inline bool sk_engine_bit(const sk_engine *en) {
 
 /* May this request read what is stored, and record what it computes? */
 static inline bool sk_may_reuse(const sk_engine *en, const sk_job *j) {
-    return en->reuse.enabled && !j->no_cache && !sk_shadow_distrusts(&en->shadow, &j->ns);
+    return en->hold.reuse.enabled && !j->no_cache && !sk_shadow_distrusts(&en->shadow, &j->ns);
 }
 
 /* The first n tokens of a request; borrowed from it. */
@@ -105,8 +101,9 @@ static inline sk_prefix sk_job_prefix(const sk_job *j, size_t n) {
         .ns = j->ns, .tokens = j->tokens, .n_tokens = n, .tenant = j->tenant, .cache_namespace = j->cache_namespace};
 }
 
-/* engine.c: n more things are erased; done: nothing more will come, and whoever waits may go on. */
-void sk_erase_report(sk_engine *en, size_t n, bool done, int rc);
+/* engine.c: one part of the running erase is done, and it dropped n things. After the last whoever waits may go on.
+ */
+void sk_erase_report(sk_engine *en, size_t n, int rc);
 
 /* build.c */
 int sk_engine_build(const sk_model *m, const sk_engine_params *p, sk_engine **out, sk_err *e);
@@ -130,6 +127,11 @@ void sk_lane_clear(sk_engine *en, sk_lane *l);
 /* batch.c: one step of computing. Returns false when there was nothing to do. */
 bool sk_batch_step(sk_engine *en);
 
+/* batch.c: the row of logits behind the lane's last token has come. */
+void sk_lane_take_row(sk_engine *en, sk_lane *l, const float *row);
+/* The lane's sequence is gone or wrong: starts its request over, or gives up when that happened too often. */
+void sk_lane_restart(sk_engine *en, sk_lane *l, const sk_err *err);
+
 /* sample.c: the job got logits for its next token. */
 void sk_lane_sample(sk_engine *en, sk_lane *l, const float *logits);
 /* Ends a lane's job with an error event. */
@@ -146,27 +148,8 @@ bool sk_evict_any(sk_engine *en);
 bool sk_preempt_youngest(sk_engine *en, const sk_lane *keep);
 void sk_preempt(sk_engine *en, sk_lane *l);
 
-/* spill.c: state on its way out of the runtime. */
-/* Checks the codec on the live context and starts the stores. Without a codec that is exact there are no stores: not an
- * error, the facts say so. */
-int sk_spill_open(sk_engine *en, sk_err *e);
-/* Is there something to copy out that the store thread has room for? */
-bool sk_spill_wanted(const sk_engine *en);
-/* Copies out one entry or logits row; while requests run only now and then. */
-void sk_spill_step(sk_engine *en, bool busy);
-/* Copies out everything that no store has yet and hands it over, before the end. */
-void sk_spill_flush(sk_engine *en);
-
-/* arrivals.c: takes what the stores report. */
-void sk_take_tier_events(sk_engine *en);
-
-/* promote.c: state on its way back. */
-enum sk_promotion { SK_PROMOTE_NONE = 0, SK_PROMOTE_WAIT = 1, SK_PROMOTE_READY = 2 };
-/* have: tokens that are usable without a store. WAIT: the state is on its way. READY: j->fetch has it. */
-enum sk_promotion sk_promote(sk_engine *en, sk_job *j, const sk_reuse_hit *hit, size_t have);
-/* Imports j->fetch into the empty lane, whose lineage is then that of the store. On an error the lane is empty and the
- * job does not ask the stores again. The caller drops the fetch. */
-int sk_promote_import(sk_engine *en, sk_lane *l, sk_job *j, sk_err *e);
+/* keep.c: opens en->hold on the context: the engine as the owner of what is kept. The facts say what came of it. */
+int sk_keep_open(sk_engine *en, sk_err *e);
 
 /* shadow_run.c: computes a share of the hits again. */
 /* The row of logits after the prompt of a request that was a hit: maybe keeps a copy for a comparison. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/tiers.h"
 
 static int copy_text(char **dst, const char *src) {
     *dst = NULL;
@@ -85,18 +84,8 @@ fail:
     return rc;
 }
 
-void sk_job_drop_fetch(sk_job *j) {
-    if (!j->fetch) return;
-    if (j->fetch->done)
-        sk_fetch_free(j->fetch);
-    else
-        atomic_store(&j->fetch->abandoned, true); /* its event frees it */
-    j->fetch = NULL;
-}
-
 void sk_job_free(sk_job *j) {
     if (!j) return;
-    sk_job_drop_fetch(j);
     sk_sampler_free(j->sampler);
     sk_text_free(&j->text);
     free(j->top);

@@ -3,8 +3,8 @@
 #define SKIPPY_ENGINE_JOB_H
 
 #include "engine/engine.h"
-#include "engine/rates.h"
 #include "engine/text.h"
+#include "reuse/hold.h"
 #include "skippy/identity.h"
 
 typedef struct sk_job {
@@ -36,21 +36,17 @@ typedef struct sk_job {
     uint64_t t_submit, t_admit, t_first, t_last;
     bool started; /* SK_EV_START was sent */
     bool cancelled;
-    bool from_scratch;      /* bit mode: a restored start could not be continued in order, so compute everything */
-    uint32_t faults;        /* times it had to start over after a runtime error */
-    bool waited;            /* waited for a running request with the same beginning */
-    struct sk_fetch *fetch; /* stored state on its way; owned, unless it is not done: then the tiers own it */
-    bool no_tiers;          /* a fetch or an import failed: not tried again for this request */
-    bool is_shadow;         /* computes a hit again for comparison: no client, no events, no sampling */
-    bool gated;             /* a tier had more, but computing is faster: estimate says why */
-    sk_estimate estimate;
+    bool from_scratch; /* bit mode: a restored start could not be continued in order, so compute everything */
+    uint32_t faults;   /* times it had to start over after a runtime error */
+    bool waited;       /* waited for a running request with the same beginning */
+    bool is_shadow;    /* computes a hit again for comparison: no client, no events, no sampling */
+    sk_recall recall;  /* stored state on its way; has a fetch only while the job is in the queue */
 } sk_job;
 
 /* Copies the request and creates the sampler. Errors: SKIPPY_E_INVALID, SKIPPY_E_NOMEM. */
 int sk_job_create(const sk_model *m, const sk_gen_request *r, uint64_t id, sk_job **out, sk_err *e);
+/* Its recall must have been dropped or taken: only the hold can. j may be NULL. */
 void sk_job_free(sk_job *j);
-/* Gives up the fetch, whether it is done or still on its way. */
-void sk_job_drop_fetch(sk_job *j);
 /* Appends a generated token. False when out of memory. */
 bool sk_job_append(sk_job *j, int32_t token);
 

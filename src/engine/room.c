@@ -14,7 +14,7 @@ static sk_lane *oldest_idle(sk_engine *en) {
 bool sk_evict_any(sk_engine *en) {
     /* What an idle lane holds is recorded as an entry too, so the lane itself goes first. */
     sk_lane *idle = oldest_idle(en);
-    if (!idle) return sk_reuse_evict_one(&en->reuse, SKIPPY_EVICT_CELLS);
+    if (!idle) return sk_reuse_evict_one(&en->hold.reuse, SKIPPY_EVICT_CELLS);
     sk_lane_clear(en, idle);
     return true;
 }
@@ -27,6 +27,7 @@ bool sk_make_room(sk_engine *en, uint32_t n) {
 
 void sk_preempt(sk_engine *en, sk_lane *l) {
     sk_job *j = l->job;
+    sk_recall_drop(&en->hold, &j->recall);
     l->job = NULL;
     sk_lane_clear(en, l);
     sk_queue_push(en, j, true);

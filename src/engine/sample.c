@@ -6,6 +6,7 @@
 
 static void close_timings(sk_engine *en, sk_job *j) {
     uint64_t now = sk_now_ns();
+    if (!j->t_admit) j->t_admit = now; /* it never had a lane to itself */
     if (!j->t_first) j->t_first = now;
     j->stats.predicted_n = j->n_generated;
     j->stats.prompt_ms = (double)(j->t_first - j->t_admit) / 1e6;

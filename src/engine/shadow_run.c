@@ -64,11 +64,10 @@ static void distrust(sk_engine *en, const skippy_key *ns, double distance) {
     en->st.shadow_disagreements++;
     sk_shadow_distrust(&en->shadow, ns);
     const skippy_erase_filter f = {.ns = ns};
-    sk_reuse_erase(&en->reuse, &f);
+    en->erase_unasked++;
+    sk_hold_erase(&en->hold, &f);
     for (uint32_t i = 0; i < en->params.n_lanes; i++)
         if (!en->lanes[i].job) sk_lane_clear(en, &en->lanes[i]);
-    if (en->tiers && sk_tiers_erase(en->tiers, &f) != SKIPPY_OK)
-        sk_log(SK_LOG_ERROR, "out of memory: the stores could not be asked to erase it; they are not read for it");
 }
 
 void sk_shadow_finish(sk_engine *en, const sk_job *job, const float *row) {

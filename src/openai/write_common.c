@@ -63,10 +63,12 @@ void sk_write_timings(const sk_choice *j, sk_buf *out) {
     sk_buf_printf(
         out,
         "{\"cache_n\":%zu,\"prompt_n\":%zu,\"prompt_ms\":%.3f,\"prompt_per_token_ms\":%.6f,\"prompt_per_second\":%.4f,"
-        "\"predicted_n\":%zu,\"predicted_ms\":%.3f,\"predicted_per_token_ms\":%.6f,\"predicted_per_second\":%.4f}",
+        "\"predicted_n\":%zu,\"predicted_ms\":%.3f,\"predicted_per_token_ms\":%.6f,\"predicted_per_second\":%.4f",
         s.cache_n, s.prompt_n, s.prompt_ms, per_token(s.prompt_ms, s.prompt_n), per_second(s.prompt_ms, s.prompt_n),
         s.predicted_n, s.predicted_ms, per_token(s.predicted_ms, s.predicted_n),
         per_second(s.predicted_ms, s.predicted_n));
+    if (s.stage_compute_ms > 0) sk_buf_printf(out, ",\"stage_compute_ms\":%.3f", s.stage_compute_ms);
+    sk_buf_add(out, "}", 1);
 }
 
 void sk_write_progress(const sk_choice *j, const sk_gen_event *ev, sk_buf *out) {

@@ -13,6 +13,7 @@
 #include "runtime/gguf_check.h"
 #include "runtime/host_memory.h"
 #include "runtime/native_log.h"
+#include "runtime/slice.h"
 
 struct sk_model {
     struct llama_model *native;
@@ -135,6 +136,41 @@ static void fill_facts(sk_model *m, const sk_gguf_facts *file) {
     };
 }
 
+static int32_t meta_number(const sk_model *m, const char *key) {
+    char text[32];
+    char *end = text;
+    if (!sk_model_meta(m, key, text, sizeof text)) return -1;
+    unsigned long v = strtoul(text, &end, 10);
+    return *end || end == text || v > INT32_MAX ? -1 : (int32_t)v;
+}
+
+/* A stage file says where its layers come from (docs/formats/stage-file.md). */
+static int fill_stage(sk_model *m, sk_err *e) {
+    sk_stage_facts *s = &m->info.stage;
+    char version[32];
+    *s = (sk_stage_facts){
+        .first = true, .last = true, .layer_end = m->info.n_layer, .n_layer = m->info.n_layer, .width = m->info.n_embd};
+    if (!sk_model_meta(m, "skippy.stage.version", version, sizeof version)) return SKIPPY_OK;
+    s->is_stage = true;
+    s->layer_start = meta_number(m, "skippy.stage.layer_start");
+    s->layer_end = meta_number(m, "skippy.stage.layer_end");
+    s->n_layer = meta_number(m, "skippy.stage.layer_count");
+    s->first = s->layer_start == 0;
+    s->last = s->layer_end == s->n_layer;
+    sk_model_meta(m, "skippy.stage.source", s->source, sizeof s->source);
+    sk_model_meta(m, "skippy.stage.source_name", s->source_name, sizeof s->source_name);
+    if (meta_number(m, "skippy.stage.version") != SK_SLICE_VERSION)
+        return sk_err_set(e, SKIPPY_E_UNSUPPORTED,
+                          "%.250s is a stage file of version %s, this program reads version %d; make it again",
+                          m->info.path, version, SK_SLICE_VERSION);
+    if (s->layer_start < 0 || s->layer_end > s->n_layer || s->layer_end - s->layer_start != m->info.n_layer ||
+        meta_number(m, "skippy.stage.width") != s->width)
+        return sk_err_set(e, SKIPPY_E_MODEL,
+                          "%.250s says that it holds layers %d..%d of %d, but it has %d layers; make it again",
+                          m->info.path, s->layer_start, s->layer_end, s->n_layer, m->info.n_layer);
+    return SKIPPY_OK;
+}
+
 static bool collect_eog(sk_model *m) {
     if (!m->has_text) return true;
     size_t n = 0;
@@ -176,9 +212,11 @@ int sk_model_load(const sk_model_params *p, sk_model **out, sk_err *e) {
     m->has_text = llama_vocab_type(m->vocab) != LLAMA_VOCAB_TYPE_NONE;
     fill_facts(m, &facts);
     fill_identity(m, p);
-    if (!collect_eog(m)) {
+    rc = fill_stage(m, e);
+    if (rc == SKIPPY_OK && !collect_eog(m)) rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+    if (rc != SKIPPY_OK) {
         sk_model_free(m);
-        return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+        return rc;
     }
     *out = m;
     return SKIPPY_OK;

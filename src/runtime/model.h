@@ -32,6 +32,16 @@ typedef struct sk_model_params {
     void *progress_ud;
 } sk_model_params;
 
+/* What a stage file says about itself (runtime/slice.h). */
+typedef struct sk_stage_facts {
+    bool is_stage;                           /* false: a whole model, and the rest is 0..n_layer of it */
+    bool first, last;                        /* both for a whole model */
+    int32_t layer_start, layer_end, n_layer; /* [start, end) of the whole model's n_layer */
+    int32_t width;                           /* values of a hidden state: n_embd */
+    char source[65];                         /* hex digest of the whole model; "" for a whole model */
+    char source_name[256];
+} sk_stage_facts;
+
 typedef struct sk_model_info {
     char id[128]; /* what clients call it */
     char path[1024];
@@ -41,6 +51,7 @@ typedef struct sk_model_info {
     int32_t n_vocab, n_embd, n_layer, n_ctx_train, n_swa;
     uint64_t size_bytes, n_params;
     sk_family_facts facts; /* arch points into this struct */
+    sk_stage_facts stage;
 } sk_model_info;
 
 /* Silences llama.cpp's own log below the level of ours; called by sk_model_load. */

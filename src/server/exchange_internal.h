@@ -49,7 +49,7 @@ struct sk_exchange {
     bool stream;
     bool begun; /* streaming: the reply's head is written */
     bool explained;
-    char explanation[192];
+    char explanation[384];
 };
 
 /* On a worker: reads the body, and submits the jobs that it asks for, or answers it at once. */

@@ -101,6 +101,14 @@ static void render_cache(const sk_engine_stats *s, sk_buf *b) {
     labelled(b, "skippy_hits_by_source_total", "source", "active-lane", s->hits_active_lane);
     labelled(b, "skippy_hits_by_source_total", "source", "ram", s->hits_ram);
     labelled(b, "skippy_hits_by_source_total", "source", "disk", s->hits_disk);
+    if (s->stages) {
+        gauge(b, "skippy_stages", s->stages, "Stages of the model behind this one.");
+        gauge(b, "skippy_stages_up", s->stages_up, "Stages that are connected.");
+        counter(b, "skippy_stage_breaks_total", s->stage_breaks, "Times that the chain of stages broke.");
+        counter(b, "skippy_hidden_bytes_sent_total", s->hidden_bytes_sent, "Hidden states sent to the next stage.");
+        counter(b, "skippy_hidden_bytes_avoided_total", s->hidden_bytes_avoided,
+                "Hidden states that did not have to cross links, since the stages restored their own state.");
+    }
     counter(b, "skippy_terminal_hits_total", s->terminal_hits,
             "First tokens sampled from stored logits, without a decode.");
     counter(b, "skippy_coalesced_total", s->coalesced, "Requests that waited for another one to compute their prefix.");

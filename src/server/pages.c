@@ -49,6 +49,20 @@ static void put_sampling(sk_buf *b) {
                   (double)s.mirostat_tau, (double)s.mirostat_eta, s.min_keep, s.n_probs);
 }
 
+/* The other stages of a split model. */
+static void put_stages(sk_buf *b, const sk_engine_facts *e) {
+    sk_buf_str(b, ",");
+    put_string(b, "topology", e->topology);
+    sk_buf_str(b, ",\"stages\":[");
+    for (uint32_t i = 0; i < e->n_stages; i++) {
+        const sk_stage_card *c = &e->stages[i];
+        sk_buf_str(b, i ? ",{" : "{");
+        put_string(b, "address", c->name);
+        sk_buf_printf(b, ",\"layer_start\":%" PRId32 ",\"layer_end\":%" PRId32 "}", c->layer_start, c->layer_end);
+    }
+    sk_buf_str(b, "]");
+}
+
 static void put_cache(sk_buf *b, const sk_engine_facts *e) {
     sk_buf_str(b, "\"skippy\":{");
     put_string(b, "cache_mode", e->cache_mode);
@@ -66,8 +80,10 @@ static void put_cache(sk_buf *b, const sk_engine_facts *e) {
     put_string(b, "cache_type_k", e->type_k);
     sk_buf_str(b, ",");
     put_string(b, "cache_type_v", e->type_v);
-    sk_buf_printf(b, ",\"flash_attn\":%d,\"cache_seqs\":%u,\"n_batch\":%u,\"n_ubatch\":%u,\"n_threads\":%" PRId32 "}",
+    sk_buf_printf(b, ",\"flash_attn\":%d,\"cache_seqs\":%u,\"n_batch\":%u,\"n_ubatch\":%u,\"n_threads\":%" PRId32,
                   e->flash_attn, e->cache_seqs, e->n_batch, e->n_ubatch, e->n_threads);
+    if (e->n_stages) put_stages(b, e);
+    sk_buf_str(b, "}");
 }
 
 void sk_page_props(const sk_page_facts *f, sk_buf *out) {

@@ -1,0 +1,284 @@
+/* State on its way out of the runtime.
+ *
+ * With a disk store every entry is copied out soon after it was recorded (write-behind): at once when nothing runs,
+ * else one every SPILL_PAUSE_NS. An entry that is evicted to make room is copied out first, into the RAM store too. A
+ * copy costs the owner thread one memcpy of the state; hashing and writing happen on the store thread. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "reuse/hold_internal.h"
+
+#define SPILL_PAUSE_NS 500000000u
+
+enum { MAX_TRIES = 3, LAST_BOUNDARIES = 3 };
+
+/* ---- one export ---- */
+
+static uint64_t entry_bytes(const sk_hold *h, const sk_reuse_entry *x) {
+    return sk_hold_state_bytes(h, x->prefix.n_tokens);
+}
+
+static uint64_t row_bytes(const sk_hold *h) {
+    return h->reuse.terminal.n_vocab * sizeof(float);
+}
+
+/* Opaque exports cannot be cut back, whatever the memory is. */
+static uint8_t reach(const sk_hold *h) {
+    return h->reuse.exact || !h->caps.windows ? SKIPPY_REACH_EXACT : SKIPPY_REACH_RANGE;
+}
+
+static sk_put *new_put(sk_hold *h, const sk_prefix *prefix, size_t n_parts, uint8_t reason) {
+    sk_put *p = sk_put_new(prefix, n_parts);
+    if (!p) return NULL;
+    p->m.layout = h->caps.layout;
+    p->m.reason = reason;
+    p->m.created_ms = p->m.used_ms = sk_unix_ms();
+    if (skippy_prefix_key(&prefix->ns, prefix->tokens, prefix->n_tokens, &p->m.prefix_key) != SKIPPY_OK) {
+        sk_put_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static sk_put_part *add_part(sk_put *p, uint8_t kind, size_t from, size_t to) {
+    sk_put_part *part = &p->parts[p->n_parts++];
+    *part = (sk_put_part){.kind = kind, .from = (uint32_t)from, .to = (uint32_t)to};
+    return part;
+}
+
+/* One KV window: taken over when this very state was exported before. */
+static int export_window(sk_hold *h, sk_reuse_entry *x, sk_put *p, size_t from, sk_err *e) {
+    size_t to = from + SK_WINDOW_TOKENS < x->prefix.n_tokens ? from + SK_WINDOW_TOKENS : x->prefix.n_tokens;
+    sk_put_part *part = add_part(p, SKIPPY_PART_KV, from, to);
+    bool whole = to - from == SK_WINDOW_TOKENS;
+    size_t k = from / SK_WINDOW_TOKENS;
+    sk_window *known = whole ? sk_lineage_get(x->lineage, k) : NULL;
+    if (known) {
+        part->window = sk_window_retain(known);
+        return SKIPPY_OK;
+    }
+    int rc = sk_state_export_kv(h->ctx, &h->caps, x->seq, h->params.scratch, part->from, part->to, &part->blob, e);
+    if (rc || !whole || !x->lineage) return rc;
+    part->window = sk_window_new(); /* without it the next export is a whole one */
+    if (part->window && sk_lineage_set(x->lineage, k, sk_window_retain(part->window)) != SKIPPY_OK)
+        sk_window_release(part->window);
+    return SKIPPY_OK;
+}
+
+static int export_parts(sk_hold *h, sk_reuse_entry *x, sk_put *p, sk_err *e) {
+    int rc = SKIPPY_OK;
+    if (!h->caps.windows)
+        return sk_state_export_whole(h->ctx, &h->caps, x->seq,
+                                     &add_part(p, SKIPPY_PART_OPAQUE, 0, x->prefix.n_tokens)->blob, e);
+    for (size_t from = 0; h->caps.has_kv && from < x->prefix.n_tokens && rc == SKIPPY_OK; from += SK_WINDOW_TOKENS)
+        rc = export_window(h, x, p, from, e);
+    if (rc == SKIPPY_OK && h->caps.has_tail)
+        rc = sk_state_export_tail(h->ctx, &h->caps, x->seq,
+                                  &add_part(p, SKIPPY_PART_STATE, x->prefix.n_tokens, x->prefix.n_tokens)->blob, e);
+    return rc;
+}
+
+static void hand_over(sk_hold *h, sk_put *p) {
+    for (size_t i = 0; i < p->n_parts; i++) p->staged += p->parts[i].blob.len;
+    h->st.exports++;
+    h->st.export_bytes += p->staged;
+    sk_tiers_put(h->tiers, p);
+}
+
+static bool export_entry(sk_hold *h, sk_reuse_entry *x, unsigned tiers, uint8_t reason) {
+    if (!x->lineage) x->lineage = sk_lineage_new();
+    sk_put *p = new_put(h, &x->prefix, x->prefix.n_tokens / SK_WINDOW_TOKENS + 2, reason);
+    if (!p) return false;
+    p->m.payload_kind = sk_hold_payload_kind(h);
+    p->m.reach = reach(h);
+    p->m.cost_ms = (double)x->prefix.n_tokens * h->rates.prefill_ms;
+    skippy_resident_entry info;
+    if (skippy_resident_get(h->reuse.resident, x->id, &info) == SKIPPY_OK) p->m.hits = info.hits;
+    p->owner = x->id;
+    p->tiers = tiers;
+    sk_err err = {0};
+    int rc = export_parts(h, x, p, &err);
+    if (rc) {
+        sk_log(SK_LOG_WARN, "a prefix of %zu tokens could not be exported: %s", x->prefix.n_tokens, err.text);
+        for (size_t i = 0; i < p->n_parts; i++) /* nobody will hash what was exported so far */
+            if (p->parts[i].blob.data && p->parts[i].window) sk_window_fail(p->parts[i].window);
+        sk_put_free(p);
+        x->copies.refused |= tiers; /* not tried again */
+        return false;
+    }
+    x->copies.in_flight |= tiers;
+    hand_over(h, p);
+    return true;
+}
+
+static bool export_row(sk_hold *h, sk_terminal_row *row, unsigned tiers, uint8_t reason) {
+    sk_put *p = new_put(h, &row->prompt, 1, reason);
+    if (!p) return false;
+    p->m.payload_kind = SKIPPY_PAYLOAD_TERMINAL;
+    p->m.reach = SKIPPY_REACH_EXACT;
+    p->m.cost_ms = h->rates.prefill_ms;
+    p->owner = row->id;
+    p->tiers = tiers;
+    sk_put_part *part = add_part(p, SKIPPY_PART_LOGITS, row->prompt.n_tokens, row->prompt.n_tokens);
+    part->blob.len = row_bytes(h);
+    part->blob.data = malloc(part->blob.len);
+    if (!part->blob.data) {
+        sk_put_free(p);
+        return false;
+    }
+    memcpy(part->blob.data, row->row, part->blob.len);
+    row->copies.in_flight |= tiers;
+    hand_over(h, p);
+    return true;
+}
+
+/* ---- when ---- */
+
+enum { WRITE_BEHIND = 1 << SKIPPY_TIER_DISK, ON_EVICTION = 1 << SKIPPY_TIER_DISK | 1 << SKIPPY_TIER_RAM };
+
+/* The tiers that should have it when it leaves the context, and have not. */
+static unsigned missing(const sk_hold *h, const sk_prefix *p, const sk_copies *c, bool terminal) {
+    unsigned tiers = sk_tiers_mask(h->tiers) & ON_EVICTION & ~c->refused & ~c->in_flight;
+    skippy_match m;
+    if (!tiers || skippy_index_match(h->reuse.index, &p->ns, p->tokens, p->n_tokens, p->n_tokens, &m) != SKIPPY_OK)
+        return tiers;
+    for (int tier = 0; tier < SKIPPY_TIER_COUNT; tier++)
+        if (terminal ? m.terminal[tier] != 0 : m.state[tier].length == p->n_tokens) tiers &= ~(1u << tier);
+    return tiers;
+}
+
+/* Is an entry worth its copy? Where every boundary has a state of its own, a conversation leaves several behind with
+ * each turn. The next turn begins at one of the last ones (end of the answer, of the prompt, start of the last
+ * message); an older one is kept when it was of use before, as the end of a system prompt is. */
+static bool is_valuable(const sk_hold *h, const sk_reuse_entry *x) {
+    skippy_resident_entry info;
+    if (!h->reuse.exact || x->deeper < LAST_BOUNDARIES) return true;
+    return skippy_resident_get(h->reuse.resident, x->id, &info) == SKIPPY_OK && info.hits > 0;
+}
+
+void sk_hold_keep_entry(void *ud, sk_reuse_entry *x) {
+    sk_hold *h = ud;
+    if (!is_valuable(h, x) || x->tries >= MAX_TRIES) return;
+    unsigned tiers = missing(h, &x->prefix, &x->copies, false);
+    if (!tiers) return;
+    if (!sk_tiers_accepts(h->tiers, entry_bytes(h, x)))
+        h->st.exports_skipped++;
+    else
+        export_entry(h, x, tiers, SKIPPY_REASON_DEMOTED);
+}
+
+void sk_hold_keep_row(void *ud, sk_terminal_row *row) {
+    sk_hold *h = ud;
+    unsigned tiers = missing(h, &row->prompt, &row->copies, true);
+    if (tiers && sk_tiers_accepts(h->tiers, row_bytes(h))) export_row(h, row, tiers, SKIPPY_REASON_DEMOTED);
+}
+
+/* What is copied out next: the newest entry that the disk store should have and has not, else such a row. */
+typedef struct candidate {
+    sk_reuse_entry *entry; /* NULL: row */
+    sk_terminal_row *row;  /* both NULL: nothing */
+    uint64_t bytes;
+} candidate;
+
+static bool is_behind(const sk_copies *c) {
+    return !((c->stored | c->refused | c->in_flight) & WRITE_BEHIND);
+}
+
+static sk_reuse_entry *next_entry(const sk_hold *h) {
+    sk_reuse_entry *best = NULL;
+    for (size_t i = 0; i < h->reuse.n_entries; i++) {
+        sk_reuse_entry *x = &h->reuse.entries[i];
+        bool newer = !best || x->copies.since > best->copies.since;
+        if (newer && is_behind(&x->copies) && x->tries < MAX_TRIES && is_valuable(h, x)) best = x;
+    }
+    return best;
+}
+
+static sk_terminal_row *next_row(const sk_hold *h) {
+    sk_terminal_row *best = NULL;
+    for (size_t i = 0; i < h->reuse.terminal.n; i++) {
+        sk_terminal_row *x = &h->reuse.terminal.rows[i];
+        if (is_behind(&x->copies) && (!best || x->copies.since > best->copies.since)) best = x;
+    }
+    return best;
+}
+
+/* False when there is nothing to copy out. */
+static bool next_candidate(const sk_hold *h, candidate *c) {
+    *c = (candidate){0};
+    if (!h->tiers || !h->disk_ready || !(sk_tiers_mask(h->tiers) & WRITE_BEHIND)) return false;
+    c->entry = next_entry(h);
+    if (!c->entry) c->row = next_row(h);
+    if (!c->entry && !c->row) return false;
+    c->bytes = c->entry ? entry_bytes(h, c->entry) : row_bytes(h);
+    return true;
+}
+
+bool sk_hold_spill_wanted(const sk_hold *h) {
+    candidate c;
+    return next_candidate(h, &c) && sk_tiers_accepts(h->tiers, c.bytes);
+}
+
+/* False when there is nothing, or no room for it. */
+static bool spill_one(sk_hold *h, uint8_t reason) {
+    candidate c;
+    if (!next_candidate(h, &c) || !sk_tiers_accepts(h->tiers, c.bytes)) return false;
+    if (c.entry)
+        c.entry->tries += !export_entry(h, c.entry, WRITE_BEHIND, reason);
+    else if (!export_row(h, c.row, WRITE_BEHIND, reason))
+        c.row->copies.refused |= WRITE_BEHIND;
+    return true;
+}
+
+void sk_hold_spill_step(sk_hold *h, bool busy) {
+    if (!h->disk_ready) return;
+    if (busy) {
+        uint64_t now = sk_now_ns();
+        if (now - h->last_spill < SPILL_PAUSE_NS) return;
+        h->last_spill = now;
+    }
+    spill_one(h, SKIPPY_REASON_WRITE_BEHIND);
+}
+
+/* Is anything on its way whose result may still ask for another try? */
+static bool any_in_flight(const sk_hold *h) {
+    for (size_t i = 0; i < h->reuse.n_entries; i++)
+        if (h->reuse.entries[i].copies.in_flight) return true;
+    for (size_t i = 0; i < h->reuse.terminal.n; i++)
+        if (h->reuse.terminal.rows[i].copies.in_flight) return true;
+    return false;
+}
+
+/* Waits until the store thread has finished something. False when it has nothing to do and reports nothing: a report
+ * was lost for lack of memory. */
+static bool wait_for_report(sk_hold *h) {
+    for (;;) {
+        const struct timespec until = sk_wall_after_ms(1000);
+        pthread_mutex_lock(&h->lock);
+        while (!h->event && pthread_cond_timedwait(&h->reported, &h->lock, &until) == 0) {
+        }
+        bool reported = h->event;
+        pthread_mutex_unlock(&h->lock);
+        sk_tier_stats s;
+        sk_tiers_get_stats(h->tiers, &s);
+        if (reported || s.staging_bytes == 0) return reported;
+    }
+}
+
+void sk_hold_spill_flush(sk_hold *h) {
+    if (!h->tiers || !h->disk_ready) return;
+    size_t n = 0;
+    candidate c;
+    while (next_candidate(h, &c) || any_in_flight(h)) {
+        if (spill_one(h, SKIPPY_REASON_SHUTDOWN)) {
+            n++;
+            continue;
+        }
+        /* no room, or all of it handed over */
+        if (!wait_for_report(h)) break;
+        sk_hold_take_events(h);
+    }
+    if (n) sk_log(SK_LOG_INFO, "%zu prefixes and rows of logits were written to disk", n);
+}
