@@ -29,11 +29,15 @@ static int set_up(void **state) {
     else
         snprintf(model, sizeof model, "%s/tests/models/llama.gguf", build ? build : ".");
     snprintf(folder, sizeof folder, "certify-cli-test-XXXXXX");
-    return mkdtemp(folder) && setenv("TMPDIR", folder, 1) == 0 ? 0 : -1;
+    if (!mkdtemp(folder) || setenv("TMPDIR", folder, 1) != 0) return -1;
+    char cache[128]; /* not the user's own: digests and stage files are left there */
+    snprintf(cache, sizeof cache, "%s-cache", folder);
+    return setenv("XDG_CACHE_HOME", cache, 1);
 }
 
 static int tear_down(void **state) {
     (void)state;
+    (void)test_remove_tree(getenv("XDG_CACHE_HOME")); /* not there when no model was */
     return test_remove_tree(folder);
 }
 
@@ -94,6 +98,21 @@ static void a_model_gets_a_receipt_and_a_report(void **state) {
     json_decref(list);
 }
 
+static void stages_get_receipts_of_their_own(void **state) {
+    char receipts[128];
+    (void)state;
+    if (access(model, R_OK) != 0) skip();
+    snprintf(receipts, sizeof receipts, "%s/stages", folder);
+    RUN(0, "PASS: 3 stages give the whole model's logits bit for bit", "-m", model, "--stages", "3", "-t", "1",
+        "--receipts", receipts);
+    assert_int_equal(files_in(receipts), 3);
+    RUN(0, "\"status\":\"pass\"", "-m", model, "--cuts", "1,5", "-t", "1", "--json", "--receipts", receipts);
+    assert_int_equal(files_in(receipts), 6);
+    RUN(1, "must ascend", "-m", model, "--cuts", "5,1", "--receipts", receipts);
+    RUN(1, "--cuts needs", "-m", model, "--cuts", "x", "--receipts", receipts);
+    RUN(1, "there-is-no-such.gguf", "-m", "there-is-no-such.gguf", "--stages", "2", "--receipts", receipts);
+}
+
 static void without_a_receipt_folder_the_run_fails_in_words(void **state) {
     char file[128];
     (void)state;
@@ -108,6 +127,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(wrong_usage_ends_with_code_2),
         cmocka_unit_test(what_cannot_be_certified_ends_with_code_1),
         cmocka_unit_test(a_model_gets_a_receipt_and_a_report),
+        cmocka_unit_test(stages_get_receipts_of_their_own),
         cmocka_unit_test(without_a_receipt_folder_the_run_fails_in_words),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

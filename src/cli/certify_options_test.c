@@ -86,11 +86,27 @@ static void wrong_usage_is_named(void **state) {
     REFUSED("unknown option '--famly'", "-m", "x", "--famly");
 }
 
+static void stages_are_certified_by_number_or_by_cuts(void **state) {
+    (void)state;
+    sk_certify_cli o;
+    sk_err e = {0};
+    assert_int_equal(PARSE(&o, &e, "-m", "x.gguf", "--stages", "3", "-t", "2", "-ctk", "q8_0"), SKIPPY_OK);
+    assert_int_equal(o.stages, 3);
+    assert_int_equal(PARSE(&o, &e, "-m", "x.gguf", "--cuts", "2,4"), SKIPPY_OK);
+    assert_string_equal(o.cuts, "2,4");
+    REFUSED("--cuts does not go with --stages", "-m", "x", "--stages", "3", "--cuts", "2");
+    REFUSED("--prefix does not go with --stages", "-m", "x", "--stages", "3", "--prefix", "64");
+    REFUSED("--report-out does not go with --cuts", "-m", "x", "--cuts", "3", "--report-out", "r");
+    REFUSED("--stages needs a whole number from 2", "-m", "x", "--stages", "1");
+    REFUSED("which model?", "--stages", "2");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_alone_is_certified_with_the_defaults_of_serve),
         cmocka_unit_test(every_flag_lands_where_it_belongs),
         cmocka_unit_test(wrong_usage_is_named),
+        cmocka_unit_test(stages_are_certified_by_number_or_by_cuts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,10 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/test_folder.h"
 #include "cli/families.h"
 #include "runtime/test_gguf.h"
+#include "runtime/test_models.h"
 
 static char text[200000];
 
@@ -179,10 +181,61 @@ static void wrong_usage_ends_with_code_2_and_words(void **state) {
     expect(RUN("plan", "zebra"), 1, "there is no family");
 }
 
+static void a_file_is_planned_by_what_it_allows(void **state) {
+    (void)state;
+    char llama[1100];
+    const char *path = test_model_path("llama");
+    if (!path) skip();
+    snprintf(llama, sizeof llama, "%s", path);
+    expect(RUN("plan", llama, "--stages", "3"), 0, "stage 1       layers 2 to 3:");
+    expect(RUN("plan", llama, "--cuts", "1,5"), 0, "skippy stage -m");
+    expect(RUN("plan", llama, "--memory", "8G,16G"), 0, "left for context and cache");
+    expect(RUN("plan", llama, "--memory", "1M,1M"), 3, "bytes");
+    expect(RUN("plan", llama, "--stages", "7"), 2, "6 layers cannot be cut into 7 stages");
+    expect(RUN("plan", llama, "--cuts", "5,1"), 2, "must ascend");
+    expect(RUN("plan", "no-such-model.gguf"), 1, "no-such-model.gguf");
+    expect(RUN("plan", llama, "--memory", "1G,2G,4G", "--json"), 0, "\"layer");
+    json_t *o = parse();
+    const json_t *stages = json_object_get(o, "stages");
+    assert_int_equal(json_array_size(stages), 3);
+    assert_true(json_integer_value(json_object_get(json_array_get(stages, 2), "memory")) == (json_int_t)4 << 30);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(stages, 2), "end")), 6);
+    json_decref(o);
+    if ((path = test_model_path("rwkv7")) != NULL) expect(RUN("plan", path), 3, "cannot be cut");
+}
+
+static void wrong_usage_of_a_files_plan_ends_with_code_2(void **state) {
+    (void)state;
+    expect(RUN("plan", "llama", "--memory", "8G,8G"), 2, "--memory plans a file");
+    expect(RUN("plan", "x.gguf", "--stages", "2", "--memory", "8G"), 2, "exclude each other");
+    expect(RUN("plan", "x.gguf", "--even"), 2, "the other options are for families");
+    const char *path = test_model_path("llama");
+    if (!path) skip();
+    char llama[1100];
+    snprintf(llama, sizeof llama, "%s", path);
+    expect(RUN("plan", llama, "--memory", "8"), 2, "not '8'");
+    expect(RUN("plan", llama, "--memory", "8G,"), 2, "not '8G,'");
+    expect(RUN("plan", llama, "--cuts", "x"), 2, "--cuts needs");
+}
+
 static void the_help_shows_examples_and_exit_codes(void **state) {
     (void)state;
     expect(RUN("--help"), 0, "Examples:");
     expect(RUN("plan", "--help"), 0, "Exit codes:");
+}
+
+static char folder[64];
+
+/* Digests of models are not remembered in the user's own folder. */
+static int set_up(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "families-test-XXXXXX");
+    return mkdtemp(folder) ? setenv("XDG_CACHE_HOME", folder, 1) : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return test_remove_tree(folder);
 }
 
 int main(void) {
@@ -195,7 +248,9 @@ int main(void) {
         cmocka_unit_test(a_plan_says_what_crosses_and_what_stands_against_it),
         cmocka_unit_test(a_plan_is_json_on_request),
         cmocka_unit_test(wrong_usage_ends_with_code_2_and_words),
+        cmocka_unit_test(a_file_is_planned_by_what_it_allows),
+        cmocka_unit_test(wrong_usage_of_a_files_plan_ends_with_code_2),
         cmocka_unit_test(the_help_shows_examples_and_exit_codes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -165,6 +165,60 @@ static void what_llama_server_has_and_this_server_lacks_is_refused_with_words(vo
     assert_string_equal(e.text, "-m needs a value: FILE");
 }
 
+static void a_head_is_told_its_layers_stages_and_links(void **state) {
+    (void)state;
+    assert_int_equal(PARSE("-m", "x", "--layers", "0..5", "--stages", "10.0.0.2:7000,[::1]:7001,unix:/run/s.sock",
+                           "--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c", "--wire", "f16", "--activations", "9",
+                           "--stage-wait", "7"),
+                     SKIPPY_OK);
+    assert_true(o.split.has_layers && o.split.layers.start == 0 && o.split.layers.end == 6);
+    assert_int_equal(o.n_stages, 3);
+    assert_string_equal(o.stages[0], "10.0.0.2:7000");
+    assert_string_equal(o.stages[1], "[::1]:7001");
+    assert_string_equal(o.stages[2], "unix:/run/s.sock");
+    assert_string_equal(o.split.security.key, "c");
+    assert_int_equal(o.split.dtype, 1);
+    assert_true(o.split.activation_bytes == 9 << 20);
+    assert_int_equal(o.split_params.wait_ms, 7000);
+    assert_int_equal(o.split_params.patience_ms, 7000);
+}
+
+static void what_a_head_cannot_do_is_refused_with_words(void **state) {
+    (void)state;
+    static const struct {
+        char *word;
+        const char *text;
+    } cases[] = {
+        {"--exact=bit", "--exact bit and --stages"},
+        {"--shadow-recompute=1%", "--shadow-recompute and --stages"},
+        {"--lora=a", "--lora and --stages"},
+        {"--layers=3..4", "holds the first layers"},
+        {"--tls-ca=a", "--tls-cert is missing"},
+        {"--stages=a:1,nowhere", "nowhere"},
+        {"--stages=a:1,,b:1", "address"},
+        {"--package=p", "-m and --package"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(PARSE("-m", "x", "--stages", "unix:/s", cases[i].word), SKIPPY_E_INVALID);
+        if (!strstr(e.text, cases[i].text)) fail_msg("%s: %s", cases[i].word, e.text);
+    }
+    char many[17 * 8] = "a:1";
+    for (int i = 1; i < 16; i++) strcat(many, ",a:1");
+    assert_int_equal(PARSE("-m", "x", "--stages", many), SKIPPY_E_INVALID);
+    assert_non_null(strstr(e.text, "at most 15 stages"));
+}
+
+static void options_of_a_split_need_one(void **state) {
+    (void)state;
+    char *const cases[] = {"--layers=0..5", "--wire=f16", "--loopback-plaintext", "--stage-wait=3", "--activations=1"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(PARSE("-m", "x", cases[i]), SKIPPY_E_INVALID);
+        assert_non_null(strstr(e.text, "belong"));
+    }
+    assert_int_equal(PARSE("--package", "p"), SKIPPY_OK);
+    assert_string_equal(o.run.model.path, "p");
+}
+
 static void help_needs_no_model(void **state) {
     (void)state;
     assert_int_equal(PARSE("--help"), SKIPPY_OK);
@@ -226,6 +280,9 @@ int main(void) {
         ON_CLEAN(wrong_values_name_the_flag_and_the_value),
         ON_CLEAN(stores_outside_of_the_runtime),
         ON_CLEAN(what_llama_server_has_and_this_server_lacks_is_refused_with_words),
+        ON_CLEAN(a_head_is_told_its_layers_stages_and_links),
+        ON_CLEAN(what_a_head_cannot_do_is_refused_with_words),
+        ON_CLEAN(options_of_a_split_need_one),
         ON_CLEAN(help_needs_no_model),
         ON_CLEAN(keys_come_from_flags_files_and_the_environment),
         ON_CLEAN(adapters_keep_their_order_and_scale),

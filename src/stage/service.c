@@ -130,6 +130,7 @@ static void publish(sk_stage *s, bool connected) {
     st.disk_ready = s->hold.disk_ready;
     st.hold = s->hold.st;
     st.connected = connected;
+    st.disk_ready = s->hold.disk_ready;
     if (s->kept) sk_kept_get_stats(s->kept, &st.activations);
     pthread_mutex_lock(&s->lock);
     s->st_public = st;

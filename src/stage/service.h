@@ -3,7 +3,7 @@
  * next one is accepted.
  *
  * Threads: the caller's runs the service (context, cache, frames in order); one relays answers from the stage behind
- * while the other computes; each link and the stores have their own. */
+ * while the other computes; one accepts peers; each link and the stores have their own. */
 #ifndef SKIPPY_STAGE_SERVICE_H
 #define SKIPPY_STAGE_SERVICE_H
 
@@ -31,7 +31,8 @@ typedef struct sk_stage_params {
     uint32_t connect_ms;       /* to the stage behind; 0 = 10000 */
 } sk_stage_params;
 
-/* Loads nothing (the model and all strings of p are borrowed until the close), makes context and cache, checks the codec, listens. Errors in words. */
+/* Loads nothing (the model and all strings of p are borrowed until the close), makes context and cache, checks the
+ * codec, listens. Errors in words. */
 int sk_stage_open(const sk_model *m, const sk_stage_params *p, sk_stage **out, sk_err *e);
 /* Serves until sk_stage_stop. Upstream links come and go meanwhile. Returns SKIPPY_OK, or an error that no later link
  * could mend. */

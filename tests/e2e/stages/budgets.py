@@ -13,7 +13,7 @@ def _one(env, model, turns, what, head, first, second):
     with Chain(env, model, head_flags=head, stage_flags=(first, second)) as chain:
         cached = 0
         for turn in turns:
-            cached += sum(reply.cached for reply in expect_turn(chain, turn, what))
+            cached += sum(reply.cached for reply in expect_turn(chain, turn, what, same_cells=False))
         chain.stop()
     say(f"budgets: {what}: answers right, {cached} tokens were not computed again")
     return cached

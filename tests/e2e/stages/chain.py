@@ -145,7 +145,7 @@ class Chain:
         """Starts stage i (1 is the first behind the head)."""
         # A certificate is made for the address that the stage before connects to, which may be a relay's.
         return Stage(self.env, self.hosts[i], self.model, self.cuts[i:i + 2], *self.flags, *self.stage_flags[i - 1],
-                     name=HARNESS if self.routes else None)
+                     name=self.routes[i - 1].rpartition(":")[0] if self.routes else None)
 
     def restart_stage(self, i):
         self.stages[i - 1].kill()
