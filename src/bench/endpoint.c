@@ -139,8 +139,7 @@ int sk_endpoint_complete(sk_endpoint *ep, const char *prompt, size_t n_predict, 
         r->cache_n = count_of(timings, "cache_n");
         r->prompt_n = count_of(timings, "prompt_n");
         r->predicted_n = count_of(timings, "predicted_n");
-        const json_t *compute = json_object_get(timings, "stage_compute_ms");
-        r->stage_compute_ms = json_is_number(compute) ? json_number_value(compute) : -1.0;
+        r->stage_compute_ms = json_number_value(json_object_get(timings, "stage_compute_ms"));
         if (json_array_size(tokens)) {
             r->first_token = (int32_t)json_integer_value(json_array_get(tokens, 0));
         }

@@ -23,9 +23,10 @@ typedef struct sk_reply {
     size_t cache_n;  /* prompt tokens that were not computed, by the server's own count */
     size_t prompt_n; /* prompt tokens that were computed */
     size_t predicted_n;
-    double stage_compute_ms; /* all stages of a split model together; -1 when the server does not say */
-    int32_t first_token; /* -1 when the server does not return token ids */
-    char *text;          /* answer, malloc'ed; sk_reply_free */
+    double stage_compute_ms; /* all stages of a split model, for the tokens after the first; 0 when the server does not
+                                say */
+    int32_t first_token;     /* -1 when the server does not return token ids */
+    char *text;              /* answer, malloc'ed; sk_reply_free */
 } sk_reply;
 
 void sk_endpoint_init(sk_endpoint *ep, uint16_t port, int timeout_ms);

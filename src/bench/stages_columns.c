@@ -9,7 +9,7 @@ double sk_stages_token_ms(const sk_stages_visit *v, size_t predict) {
 }
 
 double sk_stages_token_compute_ms(const sk_stages_visit *v, size_t predict) {
-    return predict && v->warm_compute_ms >= 0.0 ? (v->long_compute_ms - v->warm_compute_ms) / (double)predict : 0.0;
+    return predict ? (v->long_compute_ms - v->warm_compute_ms) / (double)predict : 0.0;
 }
 
 double sk_stages_overhead(const sk_stages_visit *v, size_t predict) {

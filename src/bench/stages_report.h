@@ -21,7 +21,7 @@ enum sk_stages_server { SK_STAGES_SKIPPY, SK_STAGES_RPC, SK_STAGES_SERVERS };
 /* One new prompt: asked for one token, once more for one token, and for one token and `predict` more. */
 typedef struct sk_stages_visit {
     double cold_ms, warm_ms, long_ms;
-    double warm_compute_ms, long_compute_ms; /* of all stages; -1: not said */
+    double warm_compute_ms, long_compute_ms; /* of all stages, for tokens after the first; 0: not said */
     size_t warm_cached;                      /* tokens of the prompt that the repeat did not compute */
 } sk_stages_visit;
 

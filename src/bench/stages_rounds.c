@@ -74,7 +74,7 @@ int sk_stages_overhead_run(const sk_stages_options *o, sk_fleet *f, sk_stages_vi
         sk_stages_visit v;
         rc = make_text(o, f, TEXT_OVERHEAD, i, &text, e);
         if (rc == SKIPPY_OK) rc = visit(o, f, text.data, &v, NULL, e);
-        if (rc == SKIPPY_OK && v.long_compute_ms < 0.0)
+        if (rc == SKIPPY_OK && v.long_compute_ms <= 0.0)
             rc = sk_err_set(e, SKIPPY_E_UNSUPPORTED,
                             "the server does not say what its stages computed (timings.stage_compute_ms)");
         if (rc == SKIPPY_OK && i >= SK_STAGES_WARM_UPS) (*out)[(*n)++] = v;

@@ -130,12 +130,10 @@ static void print_facts(const service *s) {
                                                  : "hidden states as f32");
     printf("  receipt  %s\n", s->receipt);
     printf("  links    %s\n", security_text(s));
-    if (p->cache_off)
-        puts("  cache    off");
-    else
-        printf("  cache    of these layers%s%s; hidden states up to %s\n",
-               p->disk_dir ? ", outlives the stage in " : "", p->disk_dir ? p->disk_dir : "",
-               size_of(s->o.split.activation_bytes, size));
+    printf("  cache    %s%s%s\n", p->cache_off ? "off" : "of these layers",
+           p->disk_dir ? ", outlives the stage in " : "", p->disk_dir ? p->disk_dir : "");
+    if (!p->cache_off && !i->stage.last)
+        printf("  sends    hidden states again, up to %s of them\n", size_of(s->o.split.activation_bytes, size));
     fflush(stdout);
 }
 

@@ -108,8 +108,8 @@ static int run_whole(work *w, sk_err *e) {
     loaded l;
     int rc = load(w, w->o->whole, &l, e);
     if (rc != SKIPPY_OK) return rc;
-    if (l.info->stage.is_stage)
-        rc = sk_err_set(e, SKIPPY_E_INVALID, "'%s' is a stage file; the whole model is needed", w->o->whole);
+    if (!l.info->stage.first || !l.info->stage.last)
+        rc = sk_err_set(e, SKIPPY_E_INVALID, "'%s' is a stage; the whole model is needed", w->o->whole);
     if (rc == SKIPPY_OK) rc = make_room(w, l.info, e);
     for (uint32_t at = 0, n; rc == SKIPPY_OK && at < w->n_rows; at += n) {
         sk_row rows[256];

@@ -66,6 +66,19 @@ static void stages_of_a_model_pass(void **state) {
     assert_int_equal(strlen(report.source), 64);
 }
 
+static void the_whole_model_may_be_a_stage_file_of_all_layers(void **state) {
+    (void)state;
+    sk_tensor_source s;
+    cut("llama");
+    assert_int_equal(sk_tensor_source_open_gguf(model, NULL, NULL, NULL, &s, &e), SKIPPY_OK);
+    snprintf(model, sizeof model, "%s/whole.gguf", folder);
+    const sk_layer_range all = {0, sk_slice_layers(&s)};
+    assert_int_equal(sk_slice_write(&s, all, model, NULL, NULL, &e), SKIPPY_OK);
+    sk_tensor_source_close(&s);
+    if (certify(3) != SKIPPY_OK) fail_msg("%s", e.text);
+    assert_true(report.passed);
+}
+
 static void one_changed_weight_is_seen(void **state) {
     (void)state;
     cut("llama");
@@ -180,6 +193,7 @@ static void an_edited_receipt_is_none(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_FOLDER(stages_of_a_model_pass),
+        ON_FOLDER(the_whole_model_may_be_a_stage_file_of_all_layers),
         ON_FOLDER(one_changed_weight_is_seen),
         ON_FOLDER(files_that_are_not_the_stages_in_order_are_refused),
         ON_FOLDER(wrong_options_and_a_stop_are_told_in_words),

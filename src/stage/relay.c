@@ -51,13 +51,22 @@ static void pass_result(sk_stage *s, sk_frame *f) {
     sk_stage_send_up(s, f);
 }
 
+/* The service thread knows it before the head does: what the head sends then meets a session that has failed. */
+static void pass_fault(sk_stage *s, const sk_frame *f) {
+    sk_stage_answer *news = calloc(1, sizeof *news);
+    if (!news) {
+        sk_stage_break(s, "out of memory for an answer of the stage behind");
+        return;
+    }
+    news->frame = (sk_frame){.kind = f->kind, .lane = f->lane, .session = f->session};
+    hand_over(s, news);
+    sk_stage_send_up(s, f);
+}
+
 static void take(sk_stage *s, sk_stage_answer *a) {
     switch (a->frame.kind) {
     case SK_FRAME_RESULT: pass_result(s, &a->frame); break;
-    case SK_FRAME_FAULT:
-        sk_stage_send_up(s, &a->frame);
-        hand_over(s, a);
-        return;
+    case SK_FRAME_FAULT: pass_fault(s, &a->frame); break;
     case SK_FRAME_PROBED:
     case SK_FRAME_RESTORED:
     case SK_FRAME_ERASED: hand_over(s, a); return;

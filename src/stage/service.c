@@ -186,6 +186,7 @@ static bool take_frame(sk_stage *s) {
         sk_stage_break(s, "the link to the stage before (%s) broke: %.200s", sk_link_peer(s->up), err.text);
         return true;
     }
+    take_answers(s); /* those that came before the stage before sent this */
     sk_stage_handle(s, bytes, len);
     free(bytes);
     return true;

@@ -1,4 +1,4 @@
-/* Stages that are asked for what they cannot do: wrong neighbours, wrong chunks, broken links, full contexts. */
+/* Stages that are asked for what they cannot do: wrong neighbours, wrong chunks, links cut short, full contexts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +12,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/hash.h"
 #include "stage/service_fixture.h"
-#include "stage/stage_internal.h"
 
 enum { SEED = 11 };
 
@@ -250,14 +249,6 @@ static void test_a_second_peer_is_refused_while_the_first_lives(void **state) {
 
 /* ---- faults ---- */
 
-static void expect_fault(sv_head *h, uint64_t session, int status, const char *a, const char *b) {
-    const sk_frame *f = sv_expect(h, SK_FRAME_FAULT);
-    assert_int_equal(f->session, session);
-    assert_int_equal(f->u.text.status, status);
-    if (!strstr(f->u.text.text, a) || !strstr(f->u.text.text, b))
-        fail_msg("'%s' does not say '%s' and '%s'", f->u.text.text, a, b);
-}
-
 /* After a fault nothing is heard of the session until it begins anew, and then it works. */
 static void begins_anew(pair *p, uint32_t lane, uint64_t session) {
     const sk_span span = sv_span(lane, session, &p->talk, 0, 1, SK_SPAN_OUTPUT);
@@ -293,35 +284,35 @@ static void test_a_wrong_chunk_is_a_fault_that_names_both_sides(void **state) {
             sk_hex(bad.before.bytes, 8, a);
             sk_hex(good.before.bytes, 8, b);
             sv_chunk(&p.head, &bad, 1, p.head.hidden);
-            expect_fault(&p.head, session, SKIPPY_E_CORRUPT, a, b);
+            sv_expect_fault(&p.head, session, SKIPPY_E_CORRUPT, a, b);
             break;
         case 1: /* digest after */
             bad.after.bytes[0] ^= 0x55;
             sk_hex(bad.after.bytes, 8, a);
             sk_hex(good.after.bytes, 8, b);
             sv_chunk(&p.head, &bad, 1, p.head.hidden);
-            expect_fault(&p.head, session, SKIPPY_E_CORRUPT, a, b);
+            sv_expect_fault(&p.head, session, SKIPPY_E_CORRUPT, a, b);
             break;
         case 2: /* other tokens than the session began with, with their own digest */
             bad.tokens = others;
             sk_hash(others, sizeof others, bad.after.bytes);
             sv_chunk(&p.head, &bad, 1, p.head.hidden);
-            expect_fault(&p.head, session, SKIPPY_E_CORRUPT, "tokens 0 to 8", "not those");
+            sv_expect_fault(&p.head, session, SKIPPY_E_CORRUPT, "tokens 0 to 8", "not those");
             break;
         case 3: /* position */
             bad = sv_span(0, session, &p.talk, 5, 8, 0);
             sv_chunk(&p.head, &bad, 1, p.head.hidden);
-            expect_fault(&p.head, session, SKIPPY_E_INVALID, "token 5", "holds 0");
+            sv_expect_fault(&p.head, session, SKIPPY_E_INVALID, "token 5", "holds 0");
             break;
         case 4: { /* one session twice */
             const sk_span twice[] = {bad, bad};
             sv_chunk(&p.head, twice, 2, p.head.hidden);
-            expect_fault(&p.head, session, SKIPPY_E_INVALID, "two spans", "session");
+            sv_expect_fault(&p.head, session, SKIPPY_E_INVALID, "two spans", "session");
             break;
         }
         case 5: /* a lane cannot be cut to more than it has */
             sv_count(&p.head, SK_FRAME_TRIM, 0, session, 9);
-            expect_fault(&p.head, session, SKIPPY_E_INVALID, "9 tokens", "holds 0");
+            sv_expect_fault(&p.head, session, SKIPPY_E_INVALID, "9 tokens", "holds 0");
             break;
         default: break;
         }
@@ -339,13 +330,13 @@ static void test_a_chunk_of_another_shape_is_a_fault(void **state) {
     uint64_t session = sv_open(&p.head, 0, &p.talk, NULL);
     const sk_span large = sv_span(0, session, &p.talk, 0, SV_BATCH + 1, 0);
     sv_chunk(&p.head, &large, 1, p.head.hidden);
-    expect_fault(&p.head, session, SKIPPY_E_INVALID, "65 rows", "64 rows");
+    sv_expect_fault(&p.head, session, SKIPPY_E_INVALID, "65 rows", "64 rows");
     begins_anew(&p, 0, session);
     session = sv_open(&p.head, 0, &p.talk, NULL);
     p.head.dtype = 1;
     const sk_span narrow = sv_span(0, session, &p.talk, 0, 8, 0);
     sv_chunk(&p.head, &narrow, 1, p.head.hidden);
-    expect_fault(&p.head, session, SKIPPY_E_INVALID, "form 1", "form 0");
+    sv_expect_fault(&p.head, session, SKIPPY_E_INVALID, "form 1", "form 0");
     p.head.dtype = 0;
     begins_anew(&p, 0, session);
     close_pair(&p);
@@ -363,20 +354,20 @@ static void test_frames_of_unknown_sessions_are_faults(void **state) {
     char there[40];
     snprintf(there, sizeof there, "session %llu", (unsigned long long)session);
     sv_chunk(&p.head, &unknown[0], 1, p.head.hidden);
-    expect_fault(&p.head, 900, SKIPPY_E_NOT_FOUND, "session 900", there);
+    sv_expect_fault(&p.head, 900, SKIPPY_E_NOT_FOUND, "session 900", there);
     sv_chunk(&p.head, &unknown[1], 1, p.head.hidden);
-    expect_fault(&p.head, 901, SKIPPY_E_NOT_FOUND, "lane 77", "none");
+    sv_expect_fault(&p.head, 901, SKIPPY_E_NOT_FOUND, "lane 77", "none");
     sv_chunk(&p.head, &unknown[2], 1, p.head.hidden);
-    expect_fault(&p.head, 902, SKIPPY_E_NOT_FOUND, "session 902", "none");
+    sv_expect_fault(&p.head, 902, SKIPPY_E_NOT_FOUND, "session 902", "none");
     const uint16_t kinds[] = {SK_FRAME_PROBE, SK_FRAME_RECORD, SK_FRAME_TRIM};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const sk_frame f = {.kind = kinds[i], .lane = 1, .session = 903};
         sv_send(&p.head, &f);
-        expect_fault(&p.head, 903, SKIPPY_E_NOT_FOUND, sk_frame_name(kinds[i]), "903");
+        sv_expect_fault(&p.head, 903, SKIPPY_E_NOT_FOUND, sk_frame_name(kinds[i]), "903");
     }
     const sk_frame outside = {.kind = SK_FRAME_OPEN, .lane = SV_LANES, .session = 904};
     sv_send(&p.head, &outside);
-    expect_fault(&p.head, 904, SKIPPY_E_INVALID, "lane 3", "0 to 2");
+    sv_expect_fault(&p.head, 904, SKIPPY_E_INVALID, "lane 3", "0 to 2");
     sv_stop_session(&p.head, 2, 905, true); /* nothing to stop: nobody is told */
     sv_run(&p.head, 1, session, &p.talk, 0);
     close_pair(&p);
@@ -390,7 +381,7 @@ static void test_lengths_that_no_chain_can_restore_are_a_fault(void **state) {
     uint64_t session = sv_open(&p.head, 0, &p.talk, NULL);
     const sk_frame two = {.kind = SK_FRAME_RESTORE, .session = session, .u.restore = {.n_lengths = 2}};
     sv_send(&p.head, &two);
-    expect_fault(&p.head, session, SKIPPY_E_INVALID, "2 lengths", "needs 1");
+    sv_expect_fault(&p.head, session, SKIPPY_E_INVALID, "2 lengths", "needs 1");
     session = sv_open(&p.head, 0, &p.talk, NULL);
     const uint32_t beyond[] = {SV_PROMPT + 1};
     const sk_frame_restored *r = sv_restore(&p.head, 0, session, beyond);
@@ -426,7 +417,7 @@ static void test_a_context_that_is_full_is_a_fault_after_idle_lanes_were_cleared
             const sk_span span = sv_span(lane, session, &t, pos, SV_BATCH, 0);
             sv_chunk(&p.head, &span, 1, p.head.hidden + (size_t)pos * p.parts.width);
         }
-        if (lane == 1) expect_fault(&p.head, session, SKIPPY_E_FULL, "stage 1", "tokens 64 to 128");
+        if (lane == 1) sv_expect_fault(&p.head, session, SKIPPY_E_FULL, "stage 1", "tokens 64 to 128");
     }
     sk_stage_stats st;
     sv_wait_stats(&p.service, has_faults, &st);
@@ -499,223 +490,6 @@ static void test_a_frame_that_does_not_belong_ends_the_link(void **state) {
     close_pair(&p);
 }
 
-/* ---- a stage behind that is slow, or goes away ---- */
-
-/* A stage 1 of three whose next stage is this test. */
-typedef struct middle {
-    sv_parts parts;
-    sv_service service;
-    sv_head head;
-    sv_talk talk;
-    sk_listener *listener;
-    sk_link *below;
-    pthread_t thread;
-} middle;
-
-/* Answers the HELLO as the last stage would, with one credit. */
-static void *welcome_main(void *arg) {
-    middle *m = arg;
-    sk_err e = {0};
-    const sk_link_options o = {0};
-    if (sk_listener_accept(m->listener, &o, SV_MS, &m->below, &e)) return NULL;
-    uint8_t *bytes = NULL;
-    size_t len;
-    if (sk_link_receive(m->below, SV_MS, &bytes, &len, &e)) return NULL;
-    free(bytes);
-    sk_link_set_limit(m->below, 1 << 26);
-    sk_frame f = {.kind = SK_FRAME_WELCOME, .u.welcome = {.credits = 1, .n_cards = 1}};
-    f.u.welcome.cards[0] = (sk_stage_card){.index = 2,
-                                           .layer_start = m->parts.cuts[2],
-                                           .layer_end = m->parts.cuts[3],
-                                           .n_layer = m->parts.cuts[3],
-                                           .n_vocab = m->parts.n_vocab,
-                                           .last = true};
-    sk_buf b = {0};
-    if (sk_frame_encode(&f, &b)) sk_link_send(m->below, &b, false, 0, &e);
-    sk_buf_free(&b);
-    return NULL;
-}
-
-static void open_middle(middle *m, uint32_t stall_ms) {
-    *m = (middle){0};
-    if (!sv_cut(&m->parts, "llama", 3)) skip();
-    sk_err e = {0};
-    const sk_link_security plain = {0};
-    if (sk_listener_open(sv_params(2).listen, &plain, &m->listener, &e)) fail_msg("%s", e.text);
-    sk_stage_params p = sv_params(1);
-    sv_open_stage(&m->service, m->parts.stage[1], &p);
-    if (stall_ms) m->service.stage->stall_ms = stall_ms;
-    sv_run_stage(&m->service);
-    sv_head_open(&m->head, &m->parts);
-    sv_talk_open(&m->talk, &m->parts, SEED);
-    assert_int_equal(pthread_create(&m->thread, NULL, welcome_main, m), 0);
-    sv_welcome(&m->head);
-    pthread_join(m->thread, NULL);
-    assert_non_null(m->below);
-}
-
-static void close_middle(middle *m) {
-    sk_link_close(m->below, 0);
-    sk_listener_close(m->listener);
-    sv_talk_close(&m->talk);
-    sv_head_close(&m->head);
-    sv_stop(&m->service);
-    sv_parts_free(&m->parts);
-}
-
-static void send_up(middle *m, const sk_frame *f) {
-    sk_buf b = {0};
-    sk_err e = {0};
-    assert_true(sk_frame_encode(f, &b));
-    assert_int_equal(sk_link_send(m->below, &b, false, 0, &e), SKIPPY_OK);
-    sk_buf_free(&b);
-}
-
-static bool has_results(const sk_stage_stats *st) {
-    return st->results > 0;
-}
-
-/* Takes what stage 1 sends until so many frames of this kind have come. */
-static void await_frames(middle *m, uint16_t kind, uint32_t n) {
-    while (n > 0) {
-        uint8_t *bytes = NULL;
-        size_t len;
-        sk_frame f = {0};
-        sk_err e = {0};
-        if (sk_link_receive(m->below, SV_MS, &bytes, &len, &e)) fail_msg("%s", e.text);
-        assert_int_equal(sk_frame_decode(bytes, len, &f, &e), SKIPPY_OK);
-        n -= f.kind == kind;
-        sk_frame_free(&f);
-        free(bytes);
-    }
-}
-
-/* Three chunks of eight tokens, as many as may wait. */
-static uint64_t send_three(middle *m) {
-    sv_feed(&m->head, 0, &m->talk, 24);
-    uint64_t session = sv_open(&m->head, 0, &m->talk, NULL);
-    for (uint32_t pos = 0; pos < 24; pos += 8) {
-        const sk_span p = sv_span(0, session, &m->talk, pos, 8, 0);
-        sv_chunk(&m->head, &p, 1, m->head.hidden + (size_t)pos * m->parts.width);
-    }
-    return session;
-}
-
-static void test_chunks_wait_for_the_credits_of_the_next_stage(void **state) {
-    (void)state;
-    middle m;
-    open_middle(&m, 0);
-    send_three(&m);
-    assert_true(sv_wait_credits(&m.head, 1, SV_MS));
-    /* the first went down; the second is computed and has no credit, so nothing is given back for it */
-    assert_false(sv_wait_credits(&m.head, 2, 200));
-    assert_false(sk_link_is_down(m.head.link));
-    const sk_frame credit = {.kind = SK_FRAME_CREDIT, .u.count = {.n = 1}};
-    send_up(&m, &credit);
-    assert_true(sv_wait_credits(&m.head, 2, SV_MS));
-    send_up(&m, &credit);
-    assert_true(sv_wait_credits(&m.head, 3, SV_MS));
-    close_middle(&m);
-}
-
-static void test_answers_pass_while_a_chunk_waits(void **state) {
-    (void)state;
-    middle m;
-    open_middle(&m, 0);
-    const uint64_t session = send_three(&m);
-    float *row = calloc(m.parts.n_vocab, sizeof *row);
-    assert_non_null(row);
-    const sk_frame result = {.kind = SK_FRAME_RESULT,
-                             .session = session,
-                             .u.result = {.pos = 8, .compute_ns = 5, .logits = row, .n_logits = m.parts.n_vocab}};
-    send_up(&m, &result);
-    assert_int_equal(sv_expect(&m.head, SK_FRAME_RESULT)->u.result.pos, 8);
-    free(row);
-    sk_frame fault = {.kind = SK_FRAME_FAULT, .session = session, .u.text = {.status = SKIPPY_E_FULL}};
-    snprintf(fault.u.text.text, sizeof fault.u.text.text, "full down here");
-    send_up(&m, &fault);
-    expect_fault(&m.head, session, SKIPPY_E_FULL, "full", "here");
-    close_middle(&m);
-}
-
-static void test_a_result_gains_the_time_of_each_stage_that_it_passes(void **state) {
-    (void)state;
-    middle m;
-    open_middle(&m, 0);
-    sv_feed(&m.head, 0, &m.talk, 8);
-    const uint64_t session = sv_open(&m.head, 0, &m.talk, NULL);
-    const sk_span p = sv_span(0, session, &m.talk, 0, 8, SK_SPAN_OUTPUT);
-    sv_chunk(&m.head, &p, 1, m.head.hidden);
-    assert_true(sv_wait_credits(&m.head, 1, SV_MS)); /* it is computed and on its way */
-    float *row = calloc(m.parts.n_vocab, sizeof *row);
-    assert_non_null(row);
-    sk_frame result = {.kind = SK_FRAME_RESULT,
-                       .session = session,
-                       .u.result = {.pos = 8, .compute_ns = 5, .logits = row, .n_logits = m.parts.n_vocab}};
-    send_up(&m, &result);
-    const sk_frame *f = sv_expect(&m.head, SK_FRAME_RESULT);
-    sk_stage_stats st;
-    sv_wait_stats(&m.service, has_results, &st);
-    assert_int_equal(f->u.result.compute_ns, 5 + st.compute_ns);
-    result.u.result.pos = 9; /* of another chunk: not this stage's time */
-    send_up(&m, &result);
-    assert_int_equal(sv_expect(&m.head, SK_FRAME_RESULT)->u.result.compute_ns, 5);
-    free(row);
-    close_middle(&m);
-}
-
-static void test_a_fault_behind_ends_the_restore_that_waits_for_it(void **state) {
-    (void)state;
-    middle m;
-    open_middle(&m, 0);
-    const uint64_t session = sv_open(&m.head, 0, &m.talk, NULL);
-    sk_frame restore = {.kind = SK_FRAME_RESTORE, .session = session, .u.restore = {.n_lengths = 2}};
-    sv_send(&m.head, &restore);
-    const sk_frame fault = {.kind = SK_FRAME_FAULT, .session = session, .u.text = {.status = SKIPPY_E_NOMEM}};
-    send_up(&m, &fault);
-    sv_expect(&m.head, SK_FRAME_FAULT);
-    /* the second restore is answered, not refused because of the first */
-    sv_send(&m.head, &restore);
-    const sk_frame restored = {.kind = SK_FRAME_RESTORED, .session = session, .u.restored = {.n_sources = 1}};
-    await_frames(&m, SK_FRAME_RESTORE, 2);
-    send_up(&m, &restored);
-    assert_int_equal(sv_expect(&m.head, SK_FRAME_RESTORED)->u.restored.status, SKIPPY_OK);
-    close_middle(&m);
-}
-
-static void test_a_next_stage_that_takes_nothing_ends_the_link(void **state) {
-    (void)state;
-    middle m;
-    open_middle(&m, 100);
-    send_three(&m);
-    assert_non_null(strstr(sv_expect(&m.head, SK_FRAME_REFUSE)->u.text.text, "taken nothing"));
-    close_middle(&m);
-}
-
-static void test_a_next_stage_that_goes_away_ends_the_link_with_the_reason(void **state) {
-    (void)state;
-    middle m;
-    open_middle(&m, 0);
-    sk_link_close(m.below, 0);
-    m.below = NULL;
-    assert_non_null(strstr(sv_expect(&m.head, SK_FRAME_REFUSE)->u.text.text, "stage behind"));
-    assert_null(sv_next(&m.head));
-    sk_stage_stats st;
-    sv_wait_stats(&m.service, is_alone, &st);
-    close_middle(&m);
-}
-
-static void test_a_stage_can_be_stopped_while_it_computes(void **state) {
-    (void)state;
-    middle m;
-    open_middle(&m, 0);
-    send_three(&m);
-    sk_stage_stop(m.service.stage);
-    const sk_frame *f = sv_next(&m.head);
-    if (f) assert_non_null(strstr(f->u.text.text, "being stopped"));
-    close_middle(&m);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_cannot_be_a_stage_is_refused_at_the_start),
@@ -731,13 +505,6 @@ int main(void) {
         cmocka_unit_test(test_a_context_that_is_full_is_a_fault_after_idle_lanes_were_cleared),
         cmocka_unit_test(test_a_link_cut_inside_a_chunk_leaves_nothing_behind),
         cmocka_unit_test(test_a_frame_that_does_not_belong_ends_the_link),
-        cmocka_unit_test(test_chunks_wait_for_the_credits_of_the_next_stage),
-        cmocka_unit_test(test_answers_pass_while_a_chunk_waits),
-        cmocka_unit_test(test_a_result_gains_the_time_of_each_stage_that_it_passes),
-        cmocka_unit_test(test_a_fault_behind_ends_the_restore_that_waits_for_it),
-        cmocka_unit_test(test_a_next_stage_that_takes_nothing_ends_the_link),
-        cmocka_unit_test(test_a_next_stage_that_goes_away_ends_the_link_with_the_reason),
-        cmocka_unit_test(test_a_stage_can_be_stopped_while_it_computes),
     };
     return cmocka_run_group_tests(tests, sv_setup, sv_teardown);
 }

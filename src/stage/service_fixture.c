@@ -422,9 +422,13 @@ void sv_same_row(const sv_head *h, const sv_talk *t, uint32_t row, const float *
     assert_non_null(logits);
     assert_int_equal(n_logits, h->parts->n_vocab);
     const float *want = t->want + (size_t)row * n_logits;
-    for (uint32_t i = 0; i < n_logits; i++)
-        if (memcmp(&want[i], &logits[i], sizeof *want) != 0)
+    for (uint32_t i = 0; i < n_logits; i++) {
+        uint32_t a, b; /* bits: 0 and -0 differ */
+        memcpy(&a, &want[i], sizeof a);
+        memcpy(&b, &logits[i], sizeof b);
+        if (a != b)
             fail_msg("row %u, logit %u: %.9g, the whole model has %.9g", row, i, (double)logits[i], (double)want[i]);
+    }
 }
 
 void sv_run(sv_head *h, uint32_t lane, uint64_t session, const sv_talk *t, uint32_t from) {
@@ -453,4 +457,12 @@ void sv_fill(sv_head *h, uint32_t lane, uint64_t session, const sv_talk *t, bool
     const sk_span p = sv_span(lane, session, t, 0, SV_BATCH, SK_SPAN_PROMPT);
     sv_chunk(h, &p, 1, h->hidden);
     if (record) sv_count(h, SK_FRAME_RECORD, lane, session, SV_BATCH);
+}
+
+void sv_expect_fault(sv_head *h, uint64_t session, int status, const char *a, const char *b) {
+    const sk_frame *f = sv_expect(h, SK_FRAME_FAULT);
+    assert_int_equal(f->session, session);
+    assert_int_equal(f->u.text.status, status);
+    if (!strstr(f->u.text.text, a) || !strstr(f->u.text.text, b))
+        fail_msg("'%s' does not say '%s' and '%s'", f->u.text.text, a, b);
 }

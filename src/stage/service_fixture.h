@@ -84,6 +84,8 @@ void sv_send(sv_head *h, const sk_frame *f);
 const sk_frame *sv_next(sv_head *h);
 /* The next frame, which must be of this kind. */
 const sk_frame *sv_expect(sv_head *h, uint16_t kind);
+/* A FAULT of this session, whose text says a and b. */
+void sv_expect_fault(sv_head *h, uint64_t session, int status, const char *a, const char *b);
 /* Waits until so many CREDIT frames have come; false when the link is down or it took longer than ms. */
 bool sv_wait_credits(sv_head *h, uint32_t n, uint32_t ms);
 

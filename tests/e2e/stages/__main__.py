@@ -25,7 +25,7 @@ EXIT_SKIPPED = 77
 
 
 class Environment:
-    """What every scenario needs: the program, the models, a folder that is removed at the end, the seed, the network."""
+    """What every scenario needs: program, models, a folder that is removed at the end, seed, network."""
 
     def __init__(self, skippy, models, folder, network):
         self.skippy = skippy
@@ -53,11 +53,11 @@ class Environment:
     def make_certificates(self, names):
         """An authority with certificates for these names, in a folder of its own."""
         folder = self.new_path("certificates")
-        done = subprocess.run([self.skippy, "stage", "init-certs", str(folder), *names], capture_output=True, text=True,
-                              check=False)
+        command = [self.skippy, "stage", "init-certs", str(folder), *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise Failure(f"expected certificates in {folder}, 'skippy stage init-certs' ended with {done.returncode}:\n"
-                          f"{done.stdout}{done.stderr}")
+            raise Failure(f"expected certificates in {folder}, 'skippy stage init-certs' ended with "
+                          f"{done.returncode}:\n{done.stdout}{done.stderr}")
         return folder
 
 

@@ -19,8 +19,8 @@ def whole(env, model, *flags):
 def conversations(env, model, flags, count=2, turns=3):
     """Exchanges by turn, with the answers of the whole model.
 
-    One request at a time, in the order in which the scenarios send them again: where a sequence's cells lie decides about
-    the last bits of an answer.
+    One request at a time, in the order in which the scenarios send them again: where a sequence's cells lie decides
+    about the last bits of an answer.
     """
     found = []
     with whole(env, model, *flags) as server:
@@ -37,9 +37,12 @@ def conversations(env, model, flags, count=2, turns=3):
 
 
 def expect_turn(chain, turn, what, same_cells=True):
-    """Sends a turn and returns the replies. A first turn is computed from its beginning by everybody, so every bit must be
-    the same; later ones may have been cut into other pieces, by what was restored. same_cells: caches are as large as the
-    whole model's, so that sequences lie in the same cells."""
+    """Sends a turn and returns the replies.
+
+    A first turn is computed from its beginning by everybody, so every bit must be the same; later ones may have been
+    cut into other pieces, by what was restored. same_cells: caches are as large as the whole model's, so that sequences
+    lie in the same cells.
+    """
     replies = replay(chain.head, turn, clients=1)
     expect_answers(turn, replies, what, bits=same_cells and turn[0].turn == 1)
     return replies
@@ -89,7 +92,8 @@ class Stream(threading.Thread):
     def _read(self):
         host, _, port = self.server.facts["url"].partition("//")[2].partition(":")
         connection = http.client.HTTPConnection(host, int(port.strip("/")), timeout=STREAM_SECONDS)
-        connection.request("POST", "/v1/chat/completions", json.dumps(self.request), {"Content-Type": "application/json"})
+        connection.request("POST", "/v1/chat/completions", json.dumps(self.request),
+                           {"Content-Type": "application/json"})
         reply = connection.getresponse()
         if reply.status != 200:
             self._tell(error=f"status {reply.status}: {reply.read().decode(errors='replace')}")

@@ -52,8 +52,9 @@ def _foreign_head(env, chain):
     """A head of another authority: it must not start, and says why."""
     ours = env.certificates
     env.certificates = env.make_certificates(["head"])
-    head = Head(env, chain.hosts[0], chain.model, chain.cuts[1], [stage.address for stage in chain.stages], *DEFAULT_FLAGS,
-                "--port", "8081", "--stage-wait", "5")
+    addresses = [stage.address for stage in chain.stages]
+    head = Head(env, chain.hosts[0], chain.model, chain.cuts[1], addresses, *DEFAULT_FLAGS, "--port", "8081",
+                "--stage-wait", "5")
     try:
         head.ready()
     except Failure:

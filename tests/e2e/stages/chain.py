@@ -89,8 +89,8 @@ class Head(Server):
         self.model = model
         self.log_path = env.new_path("head.log")
         command = [*host.prefix, env.skippy, "serve", "-m", str(model), "--layers", f"0..{layers - 1}", "--stages",
-                   ",".join(addresses), "--host", host.address, "--port", "8080", "--allow-anonymous", "--json", "-t", "1",
-                   *security(env.certificates, "head"), *map(str, flags)]
+                   ",".join(addresses), "--host", host.address, "--port", "8080", "--allow-anonymous", "--json",
+                   "-t", "1", *security(env.certificates, "head"), *map(str, flags)]
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                                             env=_variables(env, host))

@@ -1,4 +1,4 @@
-"""A chat over three machines answers what the whole model answers; what both compute in the same pieces, bit for bit."""
+"""A chat over three machines answers what the whole model answers, bit for bit where both compute the same pieces."""
 
 from answers import conversations, expect_turn
 from chain import DEFAULT_FLAGS, Chain, disk_of

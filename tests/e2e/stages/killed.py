@@ -40,5 +40,6 @@ def run(env):
         for number in (1, 2):
             chain.restart_stage(number)
         chain.wait_up()
-        expect_same(other, Stream(chain.head, long_request(f"{env.seed}/other", 8)).answer(), "all stages killed", bits=False)
+        after = Stream(chain.head, long_request(f"{env.seed}/other", 8)).answer()
+        expect_same(other, after, "all stages killed", bits=False)
         chain.stop()

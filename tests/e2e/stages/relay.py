@@ -11,7 +11,8 @@ class Relay:
     """Use as a context manager; `address` leads to the target."""
 
     def __init__(self, env, target, delay_ms=0):
-        command = [env.skippy, "bench", "relay", "--listen", f"{HARNESS}:0", "--to", target, "--delay-ms", str(delay_ms)]
+        command = [env.skippy, "bench", "relay", "--listen", f"{HARNESS}:0", "--to", target,
+                   "--delay-ms", str(delay_ms)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         if not line:
