@@ -7,13 +7,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/digest_dir.h"
+#include "cli/heap.h"
 #include "cli/load_bar.h"
 #include "cli/serve_facts.h"
 #include "cli/serve_options.h"
@@ -54,15 +52,6 @@ static void raise_file_limit(void) {
     if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur == r.rlim_max) return;
     r.rlim_cur = r.rlim_max;
     setrlimit(RLIMIT_NOFILE, &r);
-}
-
-/* Copies of state are some MiB each and come and go. Fresh pages for each would cost more than the copy itself, so the
- * heap keeps what was freed, up to the size of what may wait for the store thread. */
-static void keep_large_blocks(void) {
-#ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 64 << 20);
-#endif
 }
 
 static bool on_progress(void *ud, float fraction) {
@@ -210,7 +199,7 @@ int sk_cli_serve(int argc, char **argv) {
     } else {
         install_signals();
         raise_file_limit();
-        keep_large_blocks();
+        sk_heap_keep_large_blocks();
         int rc = start(&s, &e);
         if (rc == SKIPPY_OK) {
             serve(&s);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/digest_dir.h"
+#include "cli/heap.h"
 #include "cli/inspect_names.h"
 #include "cli/load_bar.h"
 #include "cli/stage_actions.h"
@@ -186,6 +187,7 @@ int stage_run(int argc, char **argv) {
         return STAGE_DONE;
     }
     install_signals();
+    sk_heap_keep_large_blocks();
     int rc = start(&s, &e);
     if (rc == SKIPPY_OK) rc = serve(&s, &e);
     if (rc != SKIPPY_OK && rc != SKIPPY_E_CANCELLED) fprintf(stderr, "%s: %s\n", argv[0], e.text);

@@ -162,6 +162,7 @@ static void chain_up(sk_engine *en, const sk_chain_event *ev) {
     s->epoch = ev->epoch;
     s->n_cards = sk_chain_cards(s->chain, s->cards);
     s->down_text[0] = '\0';
+    s->guesses = false; /* a stage may have lost everything */
 }
 
 /* The stages' lanes are gone. What the head computed is right, so it is recorded here; the requests go back into the

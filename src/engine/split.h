@@ -3,11 +3,10 @@
  *
  * A request on a lane goes through phases:
  *
- *   PROBING     OPEN and PROBE are sent; the lane still holds what it held before
- *   RECALLING   the lengths are agreed; the own state is on its way from a store
- *   RESTORING   the own state is restored, RESTORE is sent
- *   REPLAYING   stages behind restored less than the head: kept hidden states are sent
- *   RUNNING     rows are computed and sent; `awaits`: the last stage owes a row
+ *   PROBING     OPEN and PROBE are sent; the lane still holds what it held before. Left out while guesses come true:
+ * that all stages hold what the head holds RECALLING   the lengths are agreed or guessed; the own state is on its way
+ * from a store RESTORING   the own state is restored, RESTORE is sent REPLAYING   stages behind restored less than the
+ * head: kept hidden states are sent RUNNING     rows are computed and sent; `awaits`: the last stage owes a row
  *
  * Engine thread only. */
 #ifndef SKIPPY_ENGINE_SPLIT_H
@@ -33,6 +32,8 @@ typedef struct sk_split_lane {
     uint64_t session; /* 0 = none */
     enum sk_split_phase phase;
     bool awaits;
+    bool guessed;      /* RESTORE went out without a PROBE */
+    bool asked;        /* a RESTORE went out, so stages may hold something */
     uint64_t asked_ns; /* when the answer that is waited for was asked for */
     sk_agreement agreed;
     uint32_t replay_at; /* next row to send again */
@@ -57,6 +58,7 @@ typedef struct sk_split {
     uint64_t down_since_ns;
     char down_text[512];
     char topology[512];
+    bool guesses; /* what the head holds was on all stages, too, when it was last compared */
     bool erasing; /* ERASED is to come */
     bool event;   /* shared, under the engine's lock: the chain has something to tell */
 } sk_split;

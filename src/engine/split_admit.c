@@ -30,6 +30,7 @@ static bool send_probe(sk_engine *en, sk_lane *l) {
 static bool send_restore(sk_engine *en, sk_lane *l, const sk_agreement *a) {
     sk_frame f = {.kind = SK_FRAME_RESTORE, .u.restore.n_lengths = en->split->n_cards};
     for (uint32_t i = 0; a && i < en->split->n_cards; i++) f.u.restore.length[i] = a->length[i + 1];
+    l->split.asked = true;
     l->split.asked_ns = sk_now_ns();
     return sk_split_send(en, l, &f);
 }
@@ -105,8 +106,8 @@ static int recall(sk_engine *en, sk_lane *l, const sk_reuse_hit *hit, sk_err *e)
  * error the lane is empty. */
 static int restore_here(sk_engine *en, sk_lane *l, size_t n, sk_err *e) {
     sk_split_lane *s = &l->split;
-    if (l->kept && holds_exactly(en, l, l->job, n)) {
-        s->source = SK_SRC_HOT_LANE;
+    if (holds_exactly(en, l, l->job, n)) { /* from before, or from a guess that was too long */
+        if (l->kept) s->source = SK_SRC_HOT_LANE;
         return sk_start_borrow(en, l, n, e);
     }
     sk_lane *from = running_holder(en, l, n);
@@ -157,7 +158,7 @@ static void run(sk_engine *en, sk_lane *l, bool failed, const sk_frame_restored 
  * answer of the others is not waited for: emptying a lane always works, and frames are processed in order. */
 static void run_from_nothing(sk_engine *en, sk_lane *l, bool failed) {
     sk_job *j = l->job;
-    bool asked = l->split.phase == SK_SPLIT_RESTORING;
+    bool asked = l->split.asked;
     sk_recall_drop(&en->hold, &j->recall);
     sk_split_lane kept = l->split; /* sk_lane_clear ends sessions */
     l->split.session = 0;
@@ -192,6 +193,26 @@ static void restore(sk_engine *en, sk_lane *l) {
     send_restore(en, l, &l->split.agreed);
 }
 
+/* All stages restore what the head restores. */
+static void agree_on(sk_engine *en, sk_lane *l, uint32_t n, bool terminal) {
+    sk_agreement *a = &l->split.agreed;
+    *a = (sk_agreement){.n_stages = en->split->n_cards + 1, .terminal = terminal};
+    for (uint32_t i = 0; i < a->n_stages; i++) a->length[i] = n;
+}
+
+/* Stages that saw the same requests hold the same. Asking them first costs a round trip more than being refused costs
+ * now and then. */
+static void guess(sk_engine *en, sk_lane *l, size_t length) {
+    bool whole = length >= l->job->n_tokens;
+    l->split.guessed = true;
+    agree_on(en, l, (uint32_t)length, whole);
+    restore(en, l);
+}
+
+static bool is_uniform(const sk_agreement *a) {
+    return a->length[a->n_stages - 1] == a->length[0];
+}
+
 void sk_split_probed(sk_engine *en, sk_lane *l, const sk_frame_probed *p) {
     if (l->split.phase != SK_SPLIT_PROBING) return;
     sk_stage_offer offers[SK_CHAIN_MAX];
@@ -202,11 +223,28 @@ void sk_split_probed(sk_engine *en, sk_lane *l, const sk_frame_probed *p) {
     }
     own_offer(en, l, &offers[0]);
     memcpy(&offers[1], p->offers, n * sizeof *offers);
-    sk_agree(offers, n + 1, (uint32_t)l->job->n_tokens, (uint32_t)en->hold.reuse.min_tokens, &l->split.agreed);
-    if (l->split.agreed.length[0] == 0)
+    sk_agreement *a = &l->split.agreed;
+    sk_agree(offers, n + 1, (uint32_t)l->job->n_tokens, (uint32_t)en->hold.reuse.min_tokens, a);
+    size_t most = longest(&offers[0]), last = l->job->n_tokens - 1;
+    en->split->guesses = is_uniform(a) && (a->length[0] == most || a->length[0] == last);
+    if (a->length[0] == 0)
         run_from_nothing(en, l, false);
     else
         restore(en, l);
+}
+
+/* The guess was wrong: true when another length was asked for, or the stages are asked what they hold. */
+static bool mend_guess(sk_engine *en, sk_lane *l, const sk_frame_restored *r) {
+    sk_split_lane *s = &l->split;
+    if (!s->guessed) return false;
+    s->guessed = false;
+    if (r->status == SKIPPY_OK && !en->hold.reuse.exact) { /* all but the logits: the last token is computed */
+        agree_on(en, l, (uint32_t)l->job->n_tokens - 1, false);
+        restore(en, l);
+        return true;
+    }
+    en->split->guesses = false;
+    return send_probe(en, l);
 }
 
 void sk_split_restored(sk_engine *en, sk_lane *l, const sk_frame_restored *r) {
@@ -214,6 +252,7 @@ void sk_split_restored(sk_engine *en, sk_lane *l, const sk_frame_restored *r) {
     sk_split_lane *s = &l->split;
     bool no_row = s->agreed.terminal && r->n_logits != (uint32_t)sk_model_get_info(en->model)->n_vocab;
     if (r->status != SKIPPY_OK || no_row) {
+        if (mend_guess(en, l, r)) return;
         sk_log(SK_LOG_DEBUG, "restore of %u tokens failed on a stage, computing instead: %s", s->agreed.length[0],
                r->status ? r->text : "the last stage has no logits any more");
         en->st.restore_faults++;
@@ -296,7 +335,7 @@ static void take_lane(sk_engine *en, sk_lane *l, sk_job *j) {
     l->state = SK_LANE_STAGING;
     l->started = ++en->clock;
     s->session = ++en->split->last_session;
-    s->awaits = false;
+    s->awaits = s->guessed = s->asked = false;
     s->source = SK_SRC_NONE;
     s->common = 0;
     s->replayed_bytes = 0;
@@ -316,10 +355,13 @@ bool sk_split_admit(sk_engine *en, sk_job *j) {
     sk_stage_offer offer = {0};
     if (reuse) own_offer(en, l, &offer);
     if (!send_open(en, l)) return true; /* the chain's end is on its way as an event, and puts the job back */
-    if (longest(&offer) >= en->hold.reuse.min_tokens)
-        send_probe(en, l);
-    else
+    size_t most = longest(&offer);
+    if (most < en->hold.reuse.min_tokens)
         run_from_nothing(en, l, false);
+    else if (en->split->guesses)
+        guess(en, l, most);
+    else
+        send_probe(en, l);
     return true;
 }
 

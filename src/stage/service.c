@@ -202,11 +202,15 @@ static void converse(sk_stage *s) {
     }
 }
 
-/* Sessions belong to their link. What they recorded stays. */
+/* Sessions belong to their link. What they recorded stays, and so does what they had computed until now: it is right, and
+ * the head will ask for it when it replays its requests. */
 static void end_sessions(sk_stage *s) {
     for (uint32_t i = 0; i < s->setup.n_lanes; i++) {
-        sk_session_close(s, &s->lanes[i], false);
-        sk_lane_reset(s, &s->lanes[i]);
+        sk_stage_lane *l = &s->lanes[i];
+        if (s->hold.ctx && l->session && l->claimed && l->n > 0 && sk_stage_may_reuse(s, l))
+            sk_session_record(s, l, l->n);
+        sk_session_close(s, l, false);
+        sk_lane_reset(s, l);
     }
     sk_stage_forget_erases(s);
 }
@@ -227,8 +231,10 @@ static int serve(sk_stage *s, sk_err *e) {
     sk_err err = {0};
     bool fatal = false;
     s->st.links++;
-    sk_log(SK_LOG_INFO, "the stage before is %s", sk_link_peer(s->up));
+    s->split_known = true;
     int rc = sk_stage_greet(s, &fatal, &err);
+    const enum sk_log_level level = s->split_known ? SK_LOG_INFO : SK_LOG_DEBUG; /* who only asks for the cards hangs up at once */
+    if (rc == SKIPPY_OK) sk_log(level, "the stage before is %s", sk_link_peer(s->up));
     if (rc == SKIPPY_OK) rc = sk_relay_start(s, &err);
     if (rc == SKIPPY_OK) {
         converse(s);
@@ -236,7 +242,7 @@ static int serve(sk_stage *s, sk_err *e) {
         sk_err_set(&err, SKIPPY_E_IO, "%s", s->broken ? s->reason : "this stage is being stopped");
         pthread_mutex_unlock(&s->lock);
     }
-    sk_log(SK_LOG_INFO, "the link to %s ends: %s", sk_link_peer(s->up), err.text);
+    sk_log(level, "the link to %s ends: %s", sk_link_peer(s->up), err.text);
     sk_relay_stop(s);
     end_sessions(s);
     end_link(s, &err);
