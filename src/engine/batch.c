@@ -146,6 +146,7 @@ static void compose(sk_engine *en, uint32_t budget) {
 static uint32_t row_budget(const sk_engine *en) {
     uint32_t max = en->params.n_batch;
     if (sk_engine_bit(en)) return en->rows.max_rows - en->rows.max_rows % en->rows.multiple;
+    if (en->split) max = sk_split_rows_per_chunk(en);
     if (any_in(en, SK_LANE_DECODE) && max > SHARED_STEP_ROWS + en->params.n_lanes)
         max = SHARED_STEP_ROWS + en->params.n_lanes;
     return max;

@@ -97,6 +97,8 @@ bool sk_split_detach(sk_engine *en, struct sk_lane *l);
 bool sk_split_ready(const sk_engine *en, const struct sk_lane *l);
 /* How many generating lanes share a chunk: few, so that the stages work at the same time. */
 uint32_t sk_split_lanes_per_chunk(const sk_engine *en);
+/* Most rows of a chunk: a prompt is cut so that all stages can work on it at the same time. */
+uint32_t sk_split_rows_per_chunk(const sk_engine *en);
 /* Computes the batch's rows with the own layers and sends them on. As sk_context_decode. */
 int sk_split_decode(sk_engine *en, uint32_t *bad_seq, sk_err *e);
 /* The lane's last row is on its way to the last stage. */

@@ -24,6 +24,15 @@ uint32_t sk_split_lanes_per_chunk(const sk_engine *en) {
     return running <= stages ? 1 : (running + stages - 1) / stages;
 }
 
+/* A prompt of P rows in chunks of c takes (P/c + stages - 1) times what one stage needs for c rows: a chunk as large as
+ * the batch would leave the other stages idle for most prompts. Below 64 rows a matrix product gets slow. */
+uint32_t sk_split_rows_per_chunk(const sk_engine *en) {
+    enum { LEAST = 64 };
+    const uint32_t stages = en->split->n_cards + 1, part = (en->params.n_batch + stages - 1) / stages;
+    const uint32_t rows = (part + LEAST - 1) / LEAST * LEAST;
+    return rows < en->params.n_batch ? rows : en->params.n_batch;
+}
+
 /* ---- spans ---- */
 
 /* Digest of the lane's first n tokens, going on from where it was. */
