@@ -77,6 +77,26 @@ static void cold_and_restored_answers_are_those_of_the_whole_model(void **state)
     split_close(&s);
 }
 
+/* Without log-probabilities the last stage sends the largest logits instead of rows. */
+static void greedy_answers_need_no_rows_of_logits(void **state) {
+    split_model s;
+    fixture_run r, whole;
+    int32_t t[N];
+    open_or_skip(&s, *state);
+    split_start(&s);
+    fixture_tokens(s.whole, 13, t, N);
+    reference(&s, &whole, t, N);
+    fixture_prepare(&r, t, N, ANSWER);
+    r.request.sampling.n_probs = 0;
+    assert_int_equal(fixture_submit(s.engine, &r), SKIPPY_OK);
+    fixture_wait(&r);
+    fixture_release(&r);
+    if (r.code) fail_msg("%s", r.error);
+    assert_int_equal(r.n_tokens, whole.n_tokens);
+    assert_memory_equal(r.tokens, whole.tokens, r.n_tokens * sizeof *r.tokens);
+    split_close(&s);
+}
+
 /* An exact repeat costs neither a decode nor a hidden state on any link. */
 static void exact_repeat_sends_no_hidden_states(void **state) {
     split_model s;
@@ -342,6 +362,8 @@ int main(void) {
     enum { N_KINDS = sizeof kinds / sizeof *kinds };
     static const kind dense = {"llama", 3}, hybrid = {"falcon-h1", 2};
     const struct CMUnitTest both[] = {
+        ON(greedy_answers_need_no_rows_of_logits, &dense),
+        ON(greedy_answers_need_no_rows_of_logits, &hybrid),
         ON(exact_repeat_sends_no_hidden_states, &dense),
         ON(exact_repeat_sends_no_hidden_states, &hybrid),
         ON(longer_prompt_computes_only_its_end, &dense),

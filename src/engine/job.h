@@ -38,6 +38,7 @@ typedef struct sk_job {
     bool cancelled;
     bool from_scratch; /* bit mode: a restored start could not be continued in order, so compute everything */
     uint32_t faults;   /* times it had to start over after a runtime error */
+    bool whole_rows;   /* head of a chain: the largest logits were not enough once */
     bool waited;       /* waited for a running request with the same beginning */
     bool is_shadow;    /* computes a hit again for comparison: no client, no events, no sampling */
     sk_recall recall;  /* stored state on its way; has a fetch only while the job is in the queue */

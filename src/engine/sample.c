@@ -71,6 +71,28 @@ static bool emit(sk_engine *en, sk_job *j, const sk_gen_token *tok, bool silent)
     return j->text.hit != NULL;
 }
 
+/* The sampler's answer: the token goes to the client, or the request ends. */
+static void take_token(sk_engine *en, sk_lane *l, sk_gen_token *tok, int rc, sk_err *err) {
+    sk_job *j = l->job;
+    note_time(en, j);
+    if (rc == SKIPPY_OK && !sk_job_append(j, tok->token)) rc = sk_err_set(err, SKIPPY_E_NOMEM, "out of memory");
+    if (rc) {
+        sk_lane_fail(en, l, rc, err->text);
+        return;
+    }
+    en->st.tokens_generated++;
+    bool eog = sk_model_is_eog(en->model, tok->token);
+    bool stop = emit(en, j, tok, eog && !j->keep_special);
+    if (stop)
+        sk_lane_done(en, l, SK_FINISH_WORD);
+    else if (eog)
+        sk_lane_done(en, l, SK_FINISH_STOP);
+    else if (j->n_predict > 0 && j->n_generated >= (size_t)j->n_predict)
+        sk_lane_done(en, l, SK_FINISH_LIMIT);
+    else if (j->n_tokens >= sk_context_get_info(en->ctx)->n_ctx)
+        sk_lane_done(en, l, SK_FINISH_CONTEXT);
+}
+
 void sk_lane_sample(sk_engine *en, sk_lane *l, const float *logits) {
     sk_job *j = l->job;
     l->state = SK_LANE_DECODE;
@@ -82,21 +104,21 @@ void sk_lane_sample(sk_engine *en, sk_lane *l, const float *logits) {
     sk_gen_token tok = {.top = j->top};
     int rc =
         sk_sampler_sample(j->sampler, logits, &tok.token, j->n_probs ? &tok.chosen : NULL, j->top, &tok.n_top, &err);
-    note_time(en, j);
-    if (rc == SKIPPY_OK && !sk_job_append(j, tok.token)) rc = sk_err_set(&err, SKIPPY_E_NOMEM, "out of memory");
-    if (rc) {
-        sk_lane_fail(en, l, rc, err.text);
+    take_token(en, l, &tok, rc, &err);
+}
+
+void sk_lane_sample_best(sk_engine *en, sk_lane *l, const int32_t *tokens, const float *logits, size_t n,
+                         bool complete) {
+    sk_job *j = l->job;
+    sk_err err = {0};
+    sk_gen_token tok = {.top = j->top};
+    int rc = sk_sampler_sample_best(j->sampler, tokens, logits, n, complete, &tok.token);
+    if (rc == SKIPPY_E_NOT_FOUND) { /* from now on with whole rows */
+        j->whole_rows = true;
+        sk_err_set(&err, rc, "the request's biases leave none of the most likely tokens");
+        sk_lane_restart(en, l, &err);
         return;
     }
-    en->st.tokens_generated++;
-    bool eog = sk_model_is_eog(en->model, tok.token);
-    bool stop = emit(en, j, &tok, eog && !j->keep_special);
-    if (stop)
-        sk_lane_done(en, l, SK_FINISH_WORD);
-    else if (eog)
-        sk_lane_done(en, l, SK_FINISH_STOP);
-    else if (j->n_predict > 0 && j->n_generated >= (size_t)j->n_predict)
-        sk_lane_done(en, l, SK_FINISH_LIMIT);
-    else if (j->n_tokens >= sk_context_get_info(en->ctx)->n_ctx)
-        sk_lane_done(en, l, SK_FINISH_CONTEXT);
+    l->state = SK_LANE_DECODE;
+    take_token(en, l, &tok, rc, &err);
 }

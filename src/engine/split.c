@@ -197,11 +197,15 @@ static sk_lane *lane_of(sk_engine *en, const sk_frame *f) {
 static void take_result(sk_engine *en, sk_lane *l, const sk_frame_result *r) {
     if (!l->split.awaits || r->pos != l->n) return;
     l->split.awaits = false;
+    if (l->state == SK_LANE_DECODE) l->job->stats.stage_compute_ms += (double)r->compute_ns / 1e6;
+    if (r->tokens) {
+        sk_lane_sample_best(en, l, r->tokens, r->logits, r->n_logits, r->n_logits < SK_BEST_LOGITS);
+        return;
+    }
     if (r->n_logits != (uint32_t)sk_model_get_info(en->model)->n_vocab) {
         sk_lane_fail(en, l, SKIPPY_E_RUNTIME, "the last stage sent a row of logits of another length");
         return;
     }
-    if (l->state == SK_LANE_DECODE) l->job->stats.stage_compute_ms += (double)r->compute_ns / 1e6;
     sk_lane_take_row(en, l, r->logits);
 }
 

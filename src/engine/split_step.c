@@ -97,13 +97,19 @@ static void keep_rows(sk_engine *en, sk_lane *l, const sk_span *s, const float *
     sk_kept_add(en->split->kept, &l->split.writer, &j->ns, j->tokens, s->pos, s->n, rows, s->pos + s->n == j->n_prompt);
 }
 
+/* Does the lane need the whole row to sample from? */
+static uint8_t how_much(const sk_job *j) {
+    bool best = j->n_predict != 0 && !j->whole_rows && sk_sampler_takes_best(j->sampler);
+    return best ? SK_SPAN_BEST : 0;
+}
+
 static void add_spans(sk_engine *en, sk_frame_chunk *c) {
     for (uint32_t at = 0; at < en->n_rows;) {
         sk_lane *l = &en->lanes[en->batch[at].seq];
         uint32_t n = rows_of_lane(en, at);
         sk_span *s = &c->spans[c->n_spans++];
         fill_span(en, l, l->n, n, s);
-        if (en->batch[at + n - 1].output) s->flags |= SK_SPAN_OUTPUT;
+        if (en->batch[at + n - 1].output) s->flags |= SK_SPAN_OUTPUT | how_much(l->job);
         keep_rows(en, l, s, en->split->hidden + (size_t)at * en->split->width);
         at += n;
     }

@@ -1,4 +1,4 @@
-/* Arithmetic on one row of raw logits. Pure functions. Internal to runtime/. */
+/* Arithmetic on one row of raw logits. Pure functions. */
 #ifndef SKIPPY_RUNTIME_LOGITS_H
 #define SKIPPY_RUNTIME_LOGITS_H
 

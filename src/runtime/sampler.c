@@ -335,3 +335,35 @@ int sk_sampler_sample(sk_sampler *s, const float *logits, int32_t *token, sk_tok
     if (rc == SKIPPY_OK) report(s, logits, *token, chosen, top, n_top);
     return rc;
 }
+
+bool sk_sampler_takes_best(const sk_sampler *s) {
+    if (!s->greedy || s->chain || s->grammar || s->n_probs > 0) return false;
+    for (size_t i = 0; i < s->n_bias; i++)
+        if (!(s->bias[i].bias <= 0)) return false;
+    return true;
+}
+
+static float bias_of(const sk_sampler *s, int32_t token) {
+    for (size_t i = 0; i < s->n_bias && s->bias[i].token <= token; i++)
+        if (s->bias[i].token == token) return s->bias[i].bias;
+    return 0;
+}
+
+int sk_sampler_sample_best(const sk_sampler *s, const int32_t *tokens, const float *logits, size_t n, bool complete,
+                           int32_t *token) {
+    float best_value = -INFINITY;
+    int32_t best = -1;
+    bool biased = false;
+    for (size_t i = 0; i < n; i++) {
+        float bias = bias_of(s, tokens[i]), value = usable(usable(logits[i]) + bias);
+        if (value < best_value || value == -INFINITY || (value == best_value && tokens[i] > best)) continue;
+        best_value = value;
+        best = tokens[i];
+        biased = bias < 0;
+    }
+    /* A token that was not sent is at most as good as the last one, and behind it where they are equal. */
+    bool beats_the_rest = best >= 0 && (best_value > logits[n - 1] || (best_value == logits[n - 1] && !biased));
+    if (best < 0 || (!complete && !beats_the_rest)) return SKIPPY_E_NOT_FOUND;
+    *token = best;
+    return SKIPPY_OK;
+}

@@ -77,4 +77,13 @@ int sk_sampler_sample(sk_sampler *s, const float *logits, int32_t *token, sk_tok
                       size_t *n_top, sk_err *e);
 uint32_t sk_sampler_seed(const sk_sampler *s);
 
+/* Can a token be chosen from the largest logits of a row alone? Greedy, without grammar, penalties, log-probabilities
+ * and biases that lift tokens. */
+bool sk_sampler_takes_best(const sk_sampler *s);
+/* Chooses from the n largest logits of a row, best first, of equal ones the lower token first; complete: there are no
+ * others above minus infinity. The same token as sk_sampler_sample of the row. SKIPPY_E_NOT_FOUND: biases leave none of
+ * them, the whole row is needed. Only where sk_sampler_takes_best. */
+int sk_sampler_sample_best(const sk_sampler *s, const int32_t *tokens, const float *logits, size_t n, bool complete,
+                           int32_t *token);
+
 #endif

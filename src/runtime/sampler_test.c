@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "runtime/logits.h"
 #include "runtime/native_guard.h"
 #include "runtime/sampler.h"
 #include "runtime/test_gguf.h"
@@ -587,6 +588,88 @@ static void invalid_settings_are_refused_by_name(void **state) {
     }
 }
 
+/* The largest logits of a row, as a stage sends them. */
+static size_t best_of_row(int32_t *tokens, float *logits, size_t k) {
+    sk_token_prob top[16];
+    size_t n = sk_logits_top(row, n_vocab, 0, top, k);
+    for (size_t i = 0; i < n; i++) {
+        tokens[i] = top[i].token;
+        logits[i] = row[top[i].token];
+    }
+    return n;
+}
+
+static void largest_logits_give_the_token_of_the_whole_row(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fill_row(seed);
+        sk_logit_bias bias[20];
+        size_t n_bias = seed % 20; /* of the best tokens themselves, and with equal logits around them */
+        int32_t tokens[16], from_best = -2;
+        float logits[16];
+        for (int i = 0; i < 6; i++) row[(int32_t)(noise() * 1000)] = 9;
+        size_t n = best_of_row(tokens, logits, 16);
+        for (size_t i = 0; i < n_bias; i++)
+            bias[i] = (sk_logit_bias){.token = i < 16 ? tokens[i] : (int32_t)i, .bias = i % 3 ? -INFINITY : -0.5F};
+        sk_sampling s = greedy();
+        s.bias = bias;
+        s.n_bias = n_bias;
+        sk_sampler *smp = make(s);
+        assert_true(sk_sampler_takes_best(smp));
+        int32_t from_row = sample(smp);
+        int rc = sk_sampler_sample_best(smp, tokens, logits, n, false, &from_best);
+        if (rc == SKIPPY_OK)
+            assert_int_equal(from_best, from_row);
+        else
+            assert_true(n_bias > 0); /* they say so instead of choosing another */
+        sk_sampler_free(smp);
+    }
+}
+
+static void whole_row_is_asked_for_when_all_largest_logits_are_banned(void **state) {
+    (void)state;
+    fill_row(3);
+    int32_t tokens[16], token = -1;
+    float logits[16];
+    sk_logit_bias bias[16];
+    size_t n = best_of_row(tokens, logits, 16);
+    for (size_t i = 0; i < n; i++) bias[i] = (sk_logit_bias){.token = tokens[i], .bias = -INFINITY};
+    sk_sampling s = greedy();
+    s.bias = bias;
+    s.n_bias = n;
+    sk_sampler *smp = make(s);
+    assert_int_equal(sk_sampler_sample_best(smp, tokens, logits, n, false, &token), SKIPPY_E_NOT_FOUND);
+    sk_sampler_free(smp);
+}
+
+static bool takes_best(sk_sampling s) {
+    sk_sampler *smp = make(s);
+    bool takes = sk_sampler_takes_best(smp);
+    sk_sampler_free(smp);
+    return takes;
+}
+
+static void only_plain_greedy_sampling_needs_no_row(void **state) {
+    (void)state;
+    fill_row(1);
+    const sk_logit_bias lift = {.token = 5, .bias = 1};
+    assert_true(takes_best(greedy()));
+    assert_false(takes_best(defaults()));
+    sk_sampling s = greedy();
+    s.n_probs = 1;
+    assert_false(takes_best(s));
+    s = greedy();
+    s.repeat_penalty = 1.1F;
+    assert_false(takes_best(s));
+    s = greedy();
+    s.grammar = "root ::= \"a\"";
+    assert_false(takes_best(s));
+    s = greedy();
+    s.bias = &lift;
+    s.n_bias = 1;
+    assert_false(takes_best(s));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_is_the_first_largest_logit),
@@ -609,6 +692,9 @@ int main(void) {
         cmocka_unit_test(a_grammar_that_bans_leave_no_token_for_is_an_error),
         cmocka_unit_test(a_lazy_grammar_begins_at_its_trigger),
         cmocka_unit_test(trigger_words_are_taken_literally),
+        cmocka_unit_test(largest_logits_give_the_token_of_the_whole_row),
+        cmocka_unit_test(whole_row_is_asked_for_when_all_largest_logits_are_banned),
+        cmocka_unit_test(only_plain_greedy_sampling_needs_no_row),
         cmocka_unit_test(what_llama_cpp_throws_becomes_an_error),
         cmocka_unit_test(invalid_settings_are_refused_by_name),
     };

@@ -1,6 +1,9 @@
 /* Decoding the rows of a chunk: in one piece where memory allows it, in smaller ones where not. */
 #include "base/clock.h"
 #include "base/log.h"
+#include <math.h>
+
+#include "runtime/logits.h"
 #include "stage/stage_internal.h"
 
 /* ---- pieces ---- */
@@ -87,6 +90,34 @@ static bool relieve(sk_stage *s, const piece *p, uint32_t *budget) {
 
 /* ---- after a good decode ---- */
 
+/* Fills the answer with the largest logits. Minus infinity is no candidate. */
+static void take_best(sk_frame *f, const float *row, uint32_t n_vocab, int32_t *tokens, float *logits) {
+    sk_token_prob top[SK_BEST_LOGITS];
+    size_t found = sk_logits_top(row, (int32_t)n_vocab, 0, top, SK_BEST_LOGITS), n = 0;
+    for (; n < found && top[n].logprob > -INFINITY; n++) {
+        tokens[n] = top[n].token;
+        logits[n] = row[top[n].token];
+    }
+    if (n == 0) return; /* the whole row says what is wrong with it */
+    f->flags = SK_FLAG_BEST;
+    f->u.result.tokens = tokens;
+    f->u.result.logits = logits;
+    f->u.result.n_logits = (uint32_t)n;
+}
+
+static void send_row(sk_stage *s, const sk_stage_work *w, const float *row) {
+    const sk_stage_lane *l = w->lane;
+    int32_t tokens[SK_BEST_LOGITS];
+    float logits[SK_BEST_LOGITS];
+    sk_frame f = {.kind = SK_FRAME_RESULT,
+                  .lane = l->id,
+                  .session = l->session,
+                  .u.result = {.pos = l->n, .compute_ns = s->compute_ns, .logits = row, .n_logits = s->n_vocab}};
+    if (w->span->flags & SK_SPAN_BEST) take_best(&f, row, s->n_vocab, tokens, logits);
+    s->st.results++;
+    sk_stage_send_up(s, &f);
+}
+
 /* The last row of the prompt, or of generated text: its logits go to the head, and into the cache. */
 static void finish_row(sk_stage *s, sk_stage_work *w, uint32_t row) {
     sk_stage_lane *l = w->lane;
@@ -100,13 +131,7 @@ static void finish_row(sk_stage *s, sk_stage_work *w, uint32_t row) {
         sk_reuse_record_logits(&s->hold.reuse, &prompt, logits, 0);
     }
     if (!(w->span->flags & SK_SPAN_OUTPUT)) return;
-    const sk_frame f = {
-        .kind = SK_FRAME_RESULT,
-        .lane = l->id,
-        .session = l->session,
-        .u.result = {.pos = l->n, .compute_ns = s->compute_ns, .logits = logits, .n_logits = s->n_vocab}};
-    s->st.results++;
-    sk_stage_send_up(s, &f);
+    send_row(s, w, logits);
 }
 
 static void advance(sk_stage *s, const piece *p) {

@@ -22,6 +22,7 @@ enum {
     SK_FRAME_HEADER = 20,              /* bytes, length included */
     SK_CHAIN_MAX = 16,                 /* stages of a chain, the head included */
     SK_SPANS_MAX = 64,                 /* of a chunk */
+    SK_BEST_LOGITS = 16,               /* of a row, where that is enough to sample from */
     SK_FRAME_LENGTHS_MAX = 64,         /* restorable lengths of one stage */
     SK_FRAME_TOKENS_MAX = 1 << 22,     /* of a prompt */
     SK_FRAME_TEXT_MAX = 1024,          /* of a string */
@@ -56,6 +57,7 @@ const char *sk_frame_name(unsigned kind);
 enum sk_frame_flag {
     SK_FLAG_NO_CACHE = 1, /* OPEN: nothing of this session is read from or recorded in a cache */
     SK_FLAG_KEEP = 2,     /* STOP */
+    SK_FLAG_BEST = 8,     /* RESULT: the largest logits of the row, not all of it */
     SK_FLAG_REPLAY = 4,   /* CHUNK: hidden states from an activation cache, for stages that restored less */
 };
 
@@ -153,6 +155,7 @@ typedef struct sk_span {
 } sk_span;
 enum sk_span_flag {
     SK_SPAN_OUTPUT = 1,   /* logits of the last row are wanted */
+    SK_SPAN_BEST = 8,     /* with OUTPUT: the largest SK_BEST_LOGITS of them are enough */
     SK_SPAN_TERMINAL = 2, /* the last row ends the prompt: its logits are worth keeping */
     SK_SPAN_PROMPT = 4,   /* rows of this or the next prompt: their hidden states are worth keeping */
 };
@@ -170,6 +173,8 @@ typedef struct sk_frame_result {
     uint64_t compute_ns; /* of all stages that computed the chunk behind the receiver */
     const float *logits;
     uint32_t n_logits;
+    const int32_t *tokens; /* with the flag BEST: n_logits, at most SK_BEST_LOGITS; the largest first, of equal ones the
+                            * lower token. Else NULL: logits is the whole row */
 } sk_frame_result;
 
 typedef struct sk_frame_count { /* RECORD, TRIM: tokens; CREDIT: chunks; ERASED: entries; PING, PONG: anything */

@@ -115,7 +115,8 @@ static const char *restored_fault(const sk_frame *f) {
 static const char *span_fault(const sk_span *s) {
     if (s->n == 0) return "a span has no tokens";
     if (s->n > SK_FRAME_TOKENS_MAX || s->pos > SK_FRAME_TOKENS_MAX - s->n) return "a span ends behind any context";
-    if (s->flags & ~(SK_SPAN_OUTPUT | SK_SPAN_TERMINAL | SK_SPAN_PROMPT)) return "a span has unknown flags";
+    if (s->flags & ~(SK_SPAN_OUTPUT | SK_SPAN_TERMINAL | SK_SPAN_PROMPT | SK_SPAN_BEST))
+        return "a span has unknown flags";
     return s->tokens ? NULL : "a span's tokens are missing";
 }
 
@@ -140,7 +141,10 @@ static const char *chunk_fault(const sk_frame *f) {
 static const char *result_fault(const sk_frame *f) {
     const sk_frame_result *r = &f->u.result;
     if (r->pos > SK_FRAME_TOKENS_MAX) return "its position is behind any context";
-    if (r->n_logits == 0 || r->n_logits > SK_FRAME_LOGITS_MAX) return "the length of its row of logits is out of range";
+    const bool best = f->flags & SK_FLAG_BEST;
+    const uint32_t most = best ? SK_BEST_LOGITS : SK_FRAME_LOGITS_MAX;
+    if (r->n_logits == 0 || r->n_logits > most) return "the length of its row of logits is out of range";
+    if (best != (r->tokens != NULL)) return "tokens go with the largest logits only";
     return r->logits ? NULL : "its row of logits is missing";
 }
 
@@ -172,7 +176,7 @@ const char *sk_frame_fault(const sk_frame *f) {
         [SK_FRAME_RESTORE] = {restore_fault, 0},
         [SK_FRAME_RESTORED] = {restored_fault, 0},
         [SK_FRAME_CHUNK] = {chunk_fault, SK_FLAG_REPLAY},
-        [SK_FRAME_RESULT] = {result_fault, 0},
+        [SK_FRAME_RESULT] = {result_fault, SK_FLAG_BEST},
         [SK_FRAME_RECORD] = {count_fault, 0},
         [SK_FRAME_TRIM] = {count_fault, 0},
         [SK_FRAME_STOP] = {no_fault, SK_FLAG_KEEP},

@@ -282,7 +282,18 @@ static void get_result(reader *r, sk_frame *f) {
     x->pos = get_u32(r);
     x->n_logits = get_count(r, SK_FRAME_LOGITS_MAX, "its row of logits is longer than any vocabulary");
     x->compute_ns = get_u64(r);
-    x->logits = take_values(r, x->n_logits, &f->owned);
+    if (!(f->flags & SK_FLAG_BEST)) {
+        x->logits = take_values(r, x->n_logits, &f->owned);
+        return;
+    }
+    if (x->n_logits > SK_BEST_LOGITS) {
+        if (!r->why) r->why = "it has more of the largest logits than there are";
+        return;
+    }
+    const uint8_t *both = take_values(r, 2 * x->n_logits, &f->owned); /* tokens, then their logits; aligned */
+    if (!both) return;
+    x->tokens = (const void *)both;
+    x->logits = (const void *)(both + x->n_logits * sizeof *x->tokens);
 }
 
 static void get_number(reader *r, sk_frame *f) {

@@ -168,6 +168,7 @@ static void put_result(sk_buf *b, const sk_frame *f) {
     put_u32(b, r->pos);
     put_u32(b, r->n_logits);
     put_u64(b, r->compute_ns);
+    if (r->tokens) put_values(b, r->tokens, r->n_logits);
     put_values(b, r->logits, r->n_logits);
 }
 

@@ -286,7 +286,8 @@ bool frame_equal(const sk_frame *a, const sk_frame *b) {
     case SK_FRAME_RESTORED: return same_restored(&a->u.restored, &b->u.restored);
     case SK_FRAME_RESULT:
         return a->u.result.pos == b->u.result.pos && a->u.result.compute_ns == b->u.result.compute_ns &&
-               a->u.result.n_logits == b->u.result.n_logits &&
+               a->u.result.n_logits == b->u.result.n_logits && !a->u.result.tokens == !b->u.result.tokens &&
+               (!a->u.result.tokens || same_values(a->u.result.tokens, b->u.result.tokens, a->u.result.n_logits, 4)) &&
                same_values(a->u.result.logits, b->u.result.logits, a->u.result.n_logits, 4);
     default: return memcmp(&a->u, &b->u, sizeof a->u) == 0; /* no pointers; both were zeroed before they were filled */
     }

@@ -359,6 +359,31 @@ static void not_encoded(void) {
     sk_buf_free(&b);
 }
 
+static void largest_logits_come_with_their_tokens(void **state) {
+    (void)state;
+    const int32_t tokens[] = {7, 3, 90000};
+    const float logits[] = {2.5F, 2.5F, -1};
+    sk_frame f = {.kind = SK_FRAME_RESULT,
+                  .flags = SK_FLAG_BEST,
+                  .u.result = {.pos = 9, .compute_ns = 5, .logits = logits, .n_logits = 3, .tokens = tokens}};
+    sk_frame back;
+    sk_buf b = {0};
+    sk_err e = {0};
+    assert_true(sk_frame_encode(&f, &b));
+    for (size_t shift = 0; shift < 4; shift++) { /* wherever the bytes lie */
+        uint8_t bytes[128];
+        memcpy(bytes + shift, b.data + 4, b.len - 4);
+        assert_int_equal(sk_frame_decode(bytes + shift, b.len - 4, &back, &e), SKIPPY_OK);
+        assert_true(frame_equal(&f, &back));
+        sk_frame_free(&back);
+        assert_int_equal(sk_frame_decode(bytes + shift, b.len - 5, &back, &e), SKIPPY_E_INVALID);
+    }
+    sk_buf_free(&b);
+    f.u.result.n_logits = SK_BEST_LOGITS + 1;
+    assert_false(sk_frame_encode(&f, &b));
+    sk_buf_free(&b);
+}
+
 #define NOT_ENCODED(kind, change)                                                                                      \
     do {                                                                                                               \
         frame_sample(&sample, kind, SAMPLE_SMALL);                                                                     \
@@ -367,6 +392,7 @@ static void not_encoded(void) {
     } while (0)
 
 static void fields_out_of_bounds_are_not_encoded(void **state) {
+    static const int32_t some_tokens[] = {1, 2};
     (void)state;
     static char endless[SK_FRAME_TEXT_MAX + 1];
     memset(endless, 'x', SK_FRAME_TEXT_MAX);
@@ -405,7 +431,9 @@ static void fields_out_of_bounds_are_not_encoded(void **state) {
     NOT_ENCODED(SK_FRAME_CHUNK, sample.u.chunk.spans[1].flags = 0x80);
     NOT_ENCODED(SK_FRAME_RESULT, sample.u.result.n_logits = 0);
     NOT_ENCODED(SK_FRAME_RESULT, sample.u.result.logits = NULL);
-    NOT_ENCODED(SK_FRAME_PING, sample.u.count.status = 1); /* would be lost */
+    NOT_ENCODED(SK_FRAME_RESULT, sample.flags = SK_FLAG_BEST);          /* without tokens */
+    NOT_ENCODED(SK_FRAME_RESULT, sample.u.result.tokens = some_tokens); /* without the flag */
+    NOT_ENCODED(SK_FRAME_PING, sample.u.count.status = 1);              /* would be lost */
     NOT_ENCODED(SK_FRAME_CREDIT, sample.u.count.n = 0);
 }
 
@@ -487,6 +515,7 @@ int main(void) {
         cmocka_unit_test(bytes_with_a_second_meaning_are_refused),
         cmocka_unit_test(texts_that_do_not_fit_are_refused),
         cmocka_unit_test(another_version_of_the_protocol_is_named),
+        cmocka_unit_test(largest_logits_come_with_their_tokens),
         cmocka_unit_test(fields_out_of_bounds_are_not_encoded),
         cmocka_unit_test(a_failed_buffer_stays_as_it_is),
         cmocka_unit_test(the_limit_admits_the_largest_frames_of_a_stage),
