@@ -255,6 +255,7 @@ static void every_stage_restores_from_disk_after_all_were_restarted(void **state
     snprintf(disk, sizeof disk, "%s/disk0", s.folder);
     s.params.disk_dir = disk;
     split_start(&s);
+    wait_disks(&s);
     fixture_tokens(s.whole, 7, t, N);
     ask(&s, &r, t, N);
     split_stop(&s);

@@ -219,7 +219,8 @@ static void flags_of_other_kinds_are_refused(void **state) {
             sk_buf again = {0};
             bool legal = sample.flags == known;
             assert_int_equal(sk_frame_encode(&sample, &again), legal);
-            if (!legal) refused(&b, "flags");
+            bool has_more = kind == SK_FRAME_RESULT && sample.flags == SK_FLAG_BEST; /* the flag changes the body */
+            if (!legal && !has_more) refused(&b, "flags");
             sk_buf_free(&again);
             sk_buf_free(&b);
         }
@@ -273,7 +274,7 @@ static void counts_that_lie_are_refused(void **state) {
         {SK_FRAME_CHUNK, 28, UINT32_MAX, "ends behind any context"},
         {SK_FRAME_CHUNK, 32, 0, "disagree"},
         {SK_FRAME_CHUNK, 32, SK_FRAME_TOKENS_MAX + 1, "more tokens than any context"},
-        {SK_FRAME_CHUNK, 36, 8, "unknown flags"},
+        {SK_FRAME_CHUNK, 36, 16, "unknown flags"},
         {SK_FRAME_CHUNK, 36, 0x104, "unknown flags"},
         {SK_FRAME_RESULT, 4, 0, "out of range"},
         {SK_FRAME_RESULT, 4, 3, "ends early"},
