@@ -36,3 +36,9 @@ int sk_err_set(sk_err *e, int code, const char *fmt, ...) {
     }
     return code;
 }
+
+char *sk_text_clean(char *text) {
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    return text;
+}

@@ -14,6 +14,9 @@ typedef struct sk_err {
  * `return sk_err_set(e, SKIPPY_E_IO, "...")` reads straight. Overlong text is cut. */
 int sk_err_set(sk_err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* Replaces control characters, which could forge lines of a log, in a text that came from elsewhere. Returns text. */
+char *sk_text_clean(char *text);
+
 /* A static analyser sees one file at a time: without this it takes `sk_err_set(...)` for possibly SKIPPY_OK and follows
  * paths that do not exist. */
 #ifdef __clang_analyzer__

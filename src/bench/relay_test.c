@@ -41,7 +41,7 @@ static int listen_somewhere(char address[64]) {
 
 static int connect_to(const char *address) {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    a.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+    a.sin_port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10));
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);

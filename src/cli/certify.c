@@ -9,9 +9,11 @@
 
 #include "cli/certify_options.h"
 #include "cli/certify_show.h"
+#include "cli/certify_stage.h"
 #include "cli/certify_stages.h"
 #include "cli/certify_synthetic.h"
 #include "correctness/receipt.h"
+#include "correctness/stage_receipt.h"
 #include "correctness/worker.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
@@ -54,22 +56,33 @@ static int write_receipt(const sk_certify_cli *o, const sk_certify_report *r, sk
         snprintf(dir, sizeof dir, "%s", o->receipts);
     else if (!sk_receipt_default_dir(dir, sizeof dir))
         return sk_err_set(e, SKIPPY_E_IO, "there is no folder for receipts: set HOME, or give --receipts DIR");
-    int rc = sk_receipt_write(dir, r, SKIPPY_VERSION, path, sizeof path, e);
+    int rc = r->identity.alone
+                 ? sk_stage_receipt_write_alone(dir, r, o->run.flash_attn, SKIPPY_VERSION, path, sizeof path, e)
+                 : sk_receipt_write(dir, r, SKIPPY_VERSION, path, sizeof path, e);
     if (rc == SKIPPY_OK) fprintf(o->json ? stderr : stdout, "receipt: %s\n", path);
     return rc;
 }
 
+/* The receipt of a stage stands for all its layouts: the first failure, or the last pass. */
+static bool wants_receipt(const sk_certify_report *r, bool failed_before, bool more_follow) {
+    if (!r->identity.alone) return true;
+    return r->passed ? !failed_before && !more_follow : !failed_before;
+}
+
+/* *windowed: the model has a window, so that there is another layout. */
 static int certify_layout(sk_certify_cli *o, bool swa_full, json_t *list, sk_certify_report *r, bool *windowed,
                           bool *passed, sk_err *e) {
     o->run.swa_full = swa_full;
     int rc = sk_certify_run(&o->run, r, e);
     end_progress();
     if (rc) return rc;
+    const bool failed_before = !*passed;
     *windowed = r->identity.n_swa > 0;
     *passed = *passed && r->passed;
     if (!o->json) sk_certify_show(r, stdout);
     rc = sk_certify_collect(list, r, e);
-    if (rc == SKIPPY_OK) rc = write_receipt(o, r, e);
+    const bool more_follow = *windowed && o->window == SK_WINDOW_BOTH && !swa_full;
+    if (rc == SKIPPY_OK && wants_receipt(r, failed_before, more_follow)) rc = write_receipt(o, r, e);
     sk_certify_report_free(r);
     return rc;
 }
@@ -81,8 +94,10 @@ static int certify_model(sk_certify_cli *o, json_t *list, bool *passed, sk_err *
     if (!r) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
     int rc = certify_layout(o, o->window == SK_WINDOW_FULL, list, r, &windowed, passed, e);
     if (rc == SKIPPY_OK && windowed && o->window == SK_WINDOW_BOTH) {
+        sk_err why = {0};
         if (!o->json) putchar('\n');
-        rc = certify_layout(o, true, list, r, &windowed, passed, e);
+        rc = certify_layout(o, true, list, r, &windowed, passed, &why);
+        if (rc) sk_err_set(e, rc, "with the full window cache: %.400s (--window sliding leaves it out)", why.text);
     }
     free(r);
     return rc;
@@ -92,12 +107,27 @@ static bool go_on(void) {
     return stop_asked == 0;
 }
 
+/* A model as it is, or a stage of one, which is put together first. */
+static int certify_weights(sk_certify_cli *o, json_t *list, bool *passed, sk_err *e) {
+    sk_certify_stage stage;
+    json_t *report;
+    size_t i;
+    int rc = sk_certify_stage_prepare(o, go_on, &stage, e);
+    end_progress();
+    if (rc == SKIPPY_OK && !o->json) sk_certify_stage_show(&stage, stdout);
+    if (rc == SKIPPY_OK) rc = certify_model(o, list, passed, e);
+    if (rc == SKIPPY_OK && stage.package)
+        json_array_foreach(list, i, report) json_object_set(report, "package", stage.package);
+    sk_certify_stage_release(&stage);
+    return rc;
+}
+
 static int run(sk_certify_cli *o, sk_err *e, bool *passed) {
     json_t *list = json_array();
     *passed = true;
     int rc = list ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
     if (rc == SKIPPY_OK)
-        rc = o->all_synthetic ? sk_certify_synthetic(o, list, passed, e) : certify_model(o, list, passed, e);
+        rc = o->all_synthetic ? sk_certify_synthetic(o, list, passed, e) : certify_weights(o, list, passed, e);
     if (rc == SKIPPY_OK && o->json) rc = sk_certify_write_json(list, NULL, e);
     if (rc == SKIPPY_OK && o->report_out) rc = sk_certify_write_json(list, o->report_out, e);
     json_decref(list);

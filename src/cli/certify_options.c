@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/args.h"
+#include "cli/layer_range.h"
 #include "correctness/stage_certify.h"
 
 enum {
@@ -26,6 +27,12 @@ enum {
     ARG_DOCS,
     ARG_STAGES,
     ARG_CUTS,
+    ARG_PACKAGE,
+    ARG_PACKAGE_CA,
+    ARG_LAYERS,
+    ARG_STAGE,
+    ARG_PRODUCER,
+    ARG_STAGE_DIR,
     ARG_JSON,
     ARG_HELP
 };
@@ -54,6 +61,15 @@ static const sk_arg_def defs[] = {
     {ARG_STAGES, "--stages", "N", NULL,
      "certify the stages of a split instead: N stage files against the whole model,\ncut as 'skippy stage up' cuts"},
     {ARG_CUTS, "--cuts", "L,L,...", NULL, "the same, cut in front of these layers"},
+    {ARG_LAYERS, "--layers", "A..B", NULL,
+     "certify one stage alone, without the whole model: these layers, both\nincluded, out of -m or --package; only they are fetched"},
+    {ARG_PACKAGE, "--package", "DIR|URL", NULL, "take the layers out of a package ('skippy package')"},
+    {ARG_PACKAGE_CA, "--package-ca", "FILE", NULL, "further authorities for https (default: the system's)"},
+    {ARG_STAGE, "--stage", "N", NULL, "the stage's place in the split, 0 the first, for the report"},
+    {ARG_PRODUCER, "--producer", "A..B", NULL,
+     "feed the stage what these layers, all before it, make of tokens\n(default: hidden states made by a formula)"},
+    {ARG_STAGE_DIR, "--stage-cache", "DIR", NULL,
+     "where stage files are kept (default: $XDG_CACHE_HOME/skippy/stages or\n~/.cache/skippy/stages)"},
     {ARG_JSON, "--json", NULL, NULL, "print the whole report as JSON instead of a summary"},
     {ARG_HELP, "-h --help", NULL, NULL, "this text"},
 };
@@ -106,15 +122,61 @@ static bool take(sk_certify_cli *o, int id, const sk_args *a, sk_err *e) {
     case ARG_DOCS: o->docs = a->value; break;
     case ARG_STAGES: return sk_args_u32(a, 2, SK_STAGE_CERTIFY_MAX, &o->stages, e);
     case ARG_CUTS: o->cuts = a->value; break;
+    case ARG_PACKAGE: o->split.package = a->value; break;
+    case ARG_PACKAGE_CA: o->split.package_ca = a->value; break;
+    case ARG_LAYERS: o->split.has_layers = true; return sk_layer_range_parse(a->value, &o->split.layers, e);
+    case ARG_STAGE: o->has_stage = true; return sk_args_u32(a, 0, SK_MAX_LAYERS, &run->stage_index, e);
+    case ARG_PRODUCER: o->has_producer = true; return sk_layer_range_parse(a->value, &o->producer, e);
+    case ARG_STAGE_DIR: o->split.stage_dir = a->value; break;
     case ARG_JSON: o->json = true; break;
     default: o->help = true; break;
     }
     return true;
 }
 
+/* The first flag of a stage alone that was given; NULL = none. */
+static const char *flag_of_stage(const sk_certify_cli *o) {
+    return o->split.has_layers   ? "--layers"
+           : o->split.package    ? "--package"
+           : o->split.package_ca ? "--package-ca"
+           : o->has_stage        ? "--stage"
+           : o->has_producer     ? "--producer"
+           : o->split.stage_dir  ? "--stage-cache"
+                                 : NULL;
+}
+
+static int check_producer(const sk_certify_cli *o, sk_err *e) {
+    const int first = (int)o->split.layers.start;
+    if (first == 0)
+        return sk_err_set(e, SKIPPY_E_INVALID, "--producer: the stage begins with layer 0 and takes tokens");
+    if (o->producer.start == 0 && o->producer.end == o->split.layers.start) return SKIPPY_OK;
+    return sk_err_set(e, SKIPPY_E_INVALID,
+                      "--producer %d..%d is not what comes before the stage: all layers from 0 on are needed, without "
+                      "a gap, so give 0..%d (or none, for synthetic hidden states)",
+                      (int)o->producer.start, (int)o->producer.end - 1, first - 1);
+}
+
+static int check_stage(const sk_certify_cli *o, sk_err *e) {
+    if (!o->split.has_layers)
+        return sk_err_set(e, SKIPPY_E_INVALID, "which layers? %s needs --layers A..B", flag_of_stage(o));
+    if (o->all_synthetic) return sk_err_set(e, SKIPPY_E_INVALID, "--layers does not go with --all-synthetic");
+    if (o->split.package && o->run.model_path)
+        return sk_err_set(e, SKIPPY_E_INVALID, "-m and --package exclude each other");
+    if (o->has_stage && (o->run.stage_index == 0) != (o->split.layers.start == 0))
+        return sk_err_set(e, SKIPPY_E_INVALID, "--stage %u cannot begin with layer %d: stage 0 is the one with layer 0",
+                          o->run.stage_index, (int)o->split.layers.start);
+    if (o->run.prompt && o->split.layers.start > 0 && !o->has_producer)
+        return sk_err_set(e, SKIPPY_E_INVALID,
+                          "--prompt needs a tokenizer, which only first stages have: add "
+                          "--producer 0..%d, or leave it out",
+                          (int)o->split.layers.start - 1);
+    return o->has_producer ? check_producer(o, e) : SKIPPY_OK;
+}
+
 static int check_stages(const sk_certify_cli *o, sk_err *e) {
     const sk_certify_options *run = &o->run;
-    const char *other = o->all_synthetic       ? "--all-synthetic"
+    const char *other = flag_of_stage(o)       ? flag_of_stage(o)
+                        : o->all_synthetic     ? "--all-synthetic"
                         : o->report_out        ? "--report-out"
                         : o->no_receipt        ? "--no-receipt"
                         : run->n_prefix        ? "--prefix"
@@ -130,10 +192,12 @@ static int check_stages(const sk_certify_cli *o, sk_err *e) {
 static int check(const sk_certify_cli *o, sk_err *e) {
     if (o->help) return SKIPPY_OK;
     if ((o->stages || o->cuts) && check_stages(o, e) != SKIPPY_OK) return SKIPPY_E_INVALID;
+    if (flag_of_stage(o) && !o->stages && !o->cuts && check_stage(o, e) != SKIPPY_OK) return SKIPPY_E_INVALID;
     if (o->all_synthetic && o->run.model_path)
         return sk_err_set(e, SKIPPY_E_INVALID, "-m and --all-synthetic exclude each other");
-    if (!o->all_synthetic && !o->run.model_path)
-        return sk_err_set(e, SKIPPY_E_INVALID, "which model? Give -m FILE, or --all-synthetic");
+    if (!o->all_synthetic && !o->run.model_path && !o->split.package)
+        return sk_err_set(e, SKIPPY_E_INVALID,
+                          "which model? Give -m FILE, --package P --layers A..B, or --all-synthetic");
     if (!o->all_synthetic && (o->dir || o->docs))
         return sk_err_set(e, SKIPPY_E_INVALID, "%s belongs to --all-synthetic", o->dir ? "--dir" : "--docs");
     return SKIPPY_OK;
@@ -152,6 +216,7 @@ void sk_certify_cli_help(void) {
     puts(
         "Usage: skippy certify -m MODEL.gguf [options]\n"
         "       skippy certify -m MODEL.gguf --stages N | --cuts L,L [options]\n"
+        "       skippy certify --package P | -m MODEL.gguf --layers A..B [--producer 0..A-1] [options]\n"
         "       skippy certify --all-synthetic [--dir DIR] [--docs FILE]\n\n"
         "Computes a prefix, keeps its state in every way the server can, restores it into a fresh lane, a fresh context\n"
         "and a fresh process, and compares what they say with the recorded run. Use the flags that 'skippy serve' will\n"
@@ -160,6 +225,7 @@ void sk_certify_cli_help(void) {
     puts("\nExamples:\n"
          "  skippy certify -m model.gguf\n"
          "  skippy certify -m model.gguf -ctk q8_0 -ctv q8_0 --prefix 1000 --report-out report.json\n"
-         "  skippy certify -m model.gguf --stages 3\n\n"
+         "  skippy certify -m model.gguf --stages 3\n"
+         "  skippy certify --package https://host/packages/model --stage 1 --layers 3..4 --producer 0..2\n\n"
          "Exit codes: 0 passed, 1 failed, 2 wrong usage.");
 }

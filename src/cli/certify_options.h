@@ -2,6 +2,7 @@
 #ifndef SKIPPY_CLI_CERTIFY_OPTIONS_H
 #define SKIPPY_CLI_CERTIFY_OPTIONS_H
 
+#include "cli/split_options.h"
 #include "correctness/certify.h"
 
 /* Which window caches of a sliding-window model to certify: `serve` chooses by the size of its context. */
@@ -18,6 +19,9 @@ typedef struct sk_certify_cli {
     const char *docs;       /* NULL = none */
     uint32_t stages;        /* 0 = the model's state is certified, not its stages */
     const char *cuts;       /* first layers of the stages behind the first, separated by commas; NULL = none */
+    sk_split_options split; /* a stage alone: package or not, its layers, where stage files are kept */
+    bool has_stage, has_producer;
+    sk_layer_range producer; /* when has_producer: all layers before those of the stage */
 } sk_certify_cli;
 
 /* Errors: SKIPPY_E_INVALID with words that name flag and value. */

@@ -101,12 +101,50 @@ static void stages_are_certified_by_number_or_by_cuts(void **state) {
     REFUSED("which model?", "--stages", "2");
 }
 
+static void a_stage_alone_is_named_by_its_layers(void **state) {
+    (void)state;
+    sk_certify_cli o;
+    sk_err e = {0};
+    assert_int_equal(PARSE(&o, &e, "--package", "P", "--stage", "1", "--layers", "3..4", "--producer", "0..2",
+                           "--prompt", "text", "--package-ca", "ca", "--stage-cache", "d"),
+                     SKIPPY_OK);
+    assert_string_equal(o.split.package, "P");
+    assert_string_equal(o.split.package_ca, "ca");
+    assert_string_equal(o.split.stage_dir, "d");
+    assert_true(o.split.has_layers && o.has_stage && o.has_producer);
+    assert_int_equal(o.split.layers.start, 3);
+    assert_int_equal(o.split.layers.end, 5);
+    assert_int_equal(o.producer.end, 3);
+    assert_int_equal(o.run.stage_index, 1);
+    assert_int_equal(PARSE(&o, &e, "-m", "x.gguf", "--layers", "0..2", "--prompt", "text"), SKIPPY_OK);
+    REFUSED("--package needs --layers", "--package", "P");
+    REFUSED("--producer needs --layers", "-m", "x", "--producer", "0..2");
+    REFUSED("which model?", "--layers", "3..4");
+    REFUSED("-m and --package exclude each other", "-m", "x", "--package", "P", "--layers", "3..4");
+    REFUSED("does not go with --all-synthetic", "--all-synthetic", "--layers", "3..4");
+    REFUSED("--layers does not go with --stages", "-m", "x", "--stages", "2", "--layers", "3..4");
+    REFUSED("layers are written as 3..4", "--package", "P", "--layers", "3-4");
+    REFUSED("end before they begin", "--package", "P", "--layers", "4..3");
+}
+
+static void a_producer_with_a_gap_and_other_nonsense_is_named(void **state) {
+    (void)state;
+    REFUSED("without a gap, so give 0..2", "--package", "P", "--layers", "3..4", "--producer", "0..1");
+    REFUSED("without a gap, so give 0..2", "--package", "P", "--layers", "3..4", "--producer", "1..2");
+    REFUSED("begins with layer 0 and takes tokens", "--package", "P", "--layers", "0..4", "--producer", "0..1");
+    REFUSED("--stage 0 cannot begin with layer 3", "--package", "P", "--layers", "3..4", "--stage", "0");
+    REFUSED("--stage 1 cannot begin with layer 0", "--package", "P", "--layers", "0..4", "--stage", "1");
+    REFUSED("add --producer 0..2", "--package", "P", "--layers", "3..4", "--prompt", "text");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_alone_is_certified_with_the_defaults_of_serve),
         cmocka_unit_test(every_flag_lands_where_it_belongs),
         cmocka_unit_test(wrong_usage_is_named),
         cmocka_unit_test(stages_are_certified_by_number_or_by_cuts),
+        cmocka_unit_test(a_stage_alone_is_named_by_its_layers),
+        cmocka_unit_test(a_producer_with_a_gap_and_other_nonsense_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,18 @@ const char *sk_certify_memory_name(const sk_certify_identity *i) {
     return i->swa_full ? "full window" : "sliding window";
 }
 
+static void show_stage(const sk_certify_identity *i, FILE *out) {
+    char inputs[64];
+    if (!i->alone) return;
+    fprintf(out, "stage      layers %d to %d of %d, source %.16s\n", (int)i->stage.layer_start,
+            (int)i->stage.layer_end - 1, (int)i->stage.n_layer, i->stage.source);
+    fprintf(out, "fed        %s; gives %s\n", sk_certify_inputs(i, inputs, sizeof inputs),
+            i->stage.last ? "logits" : "hidden states");
+}
+
 static void show_length(const sk_length_result *l, FILE *out) {
     fprintf(out, "\n%u tokens", l->n_tokens);
-    if (!l->criterion.bit) fprintf(out, ", a logit may differ by %.2g", l->criterion.tolerance);
+    if (!l->criterion.bit) fprintf(out, ", a value may differ by %.2g", l->criterion.tolerance);
     fprintf(out, "; two cold runs: %.2g (KL %.2g)\n", l->cold.max_abs, l->cold.kl);
     for (int m = 0; m < SK_MODES; m++) {
         const sk_mode_result *r = &l->mode[m];
@@ -31,6 +40,7 @@ static void show_length(const sk_length_result *l, FILE *out) {
 void sk_certify_show(const sk_certify_report *r, FILE *out) {
     const sk_certify_identity *i = &r->identity;
     fprintf(out, "model      %s (%s, family %s, %s)\n", i->model_path, i->arch, i->family, sk_certify_memory_name(i));
+    show_stage(i, out);
     fprintf(out, "layout     K %s, V %s, flash attention %s, device %s\n", i->type_k, i->type_v,
             i->flash_attn ? "on" : "off", i->device);
     fprintf(out, "compared   %s\n", r->row_class);

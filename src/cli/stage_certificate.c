@@ -30,8 +30,9 @@ bool sk_stage_certificate_find(const char *dir, const char *source, sk_layer_ran
         return false;
     }
     if (failed) *failed = !r.passed;
-    snprintf(text, cap, "%s on %s: %s", r.passed ? "certified" : "certification failed", r.date, r.verdict);
-    return r.passed;
+    snprintf(text, cap, "%s%s on %s: %s", r.passed ? "certified" : "certification failed", r.alone ? " alone" : "",
+             r.date, r.verdict);
+    return r.passed && !r.alone;
 }
 
 static int compare(const char *location, const sk_weights *stages, size_t n, const sk_run_options *run,

@@ -12,7 +12,8 @@
 bool sk_stage_certificate_dir(const char *dir, char *buf, size_t cap);
 
 /* What is known about layers of a model that are served with these settings: a sentence for people. Returns whether a
- * receipt says that they are exact; *failed (may be NULL) that one says they are not. */
+ * receipt says that they compute what the whole model computes, which one of a stage alone does not; *failed (may be
+ * NULL) that one says they are not. */
 bool sk_stage_certificate_find(const char *dir, const char *source, sk_layer_range layers, const sk_engine_params *p,
                                char *text, size_t cap, bool *failed);
 

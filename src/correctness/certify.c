@@ -32,7 +32,8 @@ typedef struct run {
     sk_rig_params rig_params;
     uint32_t prefix[SK_CERTIFY_MAX_LENGTHS];
     size_t n_prefix;
-    int32_t *tokens;
+    int32_t *tokens;        /* of a whole model; a stage's are in its script */
+    sk_stage_script script; /* of a stage */
     skippy_key ns;
     char type_k[16], type_v[16];
 } run;
@@ -101,13 +102,16 @@ static int load_model(run *c, sk_err *e) {
     return SKIPPY_OK;
 }
 
+static int32_t threads(const sk_certify_options *o) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return o->n_threads > 0 ? o->n_threads : cores > 0 ? (int32_t)cores : 1;
+}
+
 static int open_rig(run *c, sk_err *e) {
     const sk_certify_options *o = c->o;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     c->rig_params = (sk_rig_params){.n_ctx = cells_for(longest(c)),
-                                    .n_threads = o->n_threads > 0 ? o->n_threads
-                                                 : cores > 0      ? (int32_t)cores
-                                                                  : 1,
+                                    .n_threads = threads(o),
+                                    .script = c->script.n ? &c->script : NULL,
                                     .flash_attn = o->flash_attn,
                                     .type_k = o->type_k,
                                     .type_v = o->type_v,
@@ -159,6 +163,10 @@ static int fill_identity(run *c, sk_err *e) {
     id->swa_full = c->o->swa_full;
     id->n_ctx = ci->n_ctx;
     id->n_threads = c->rig_params.n_threads;
+    id->stage = mi->stage;
+    id->stage_index = c->o->stage_index > 0 || mi->stage.first ? c->o->stage_index : 1;
+    id->alone = c->script.n > 0;
+    id->synthetic = id->alone && !mi->stage.first && !c->o->producer;
     int rc = skippy_file_digest(mi->path, c->o->digest_dir, NULL, NULL, &id->weights, NULL);
     if (rc) return sk_err_set(e, rc, "the weights of '%s' could not be digested: %s", mi->path, skippy_strerror(rc));
     return SKIPPY_OK;
@@ -172,7 +180,9 @@ static int make_namespace(run *c, sk_err *e) {
                                   .model_id = id->model_id,
                                   .topology_id = "1",
                                   .stage_id = "0",
-                                  .layer_end = id->n_layer,
+                                  .stage_index = id->stage_index,
+                                  .layer_start = (uint32_t)id->stage.layer_start,
+                                  .layer_end = (uint32_t)id->stage.layer_start + id->n_layer,
                                   .runtime_abi = id->abi,
                                   .kv_type_k = id->type_k,
                                   .kv_type_v = id->type_v,
@@ -189,21 +199,38 @@ static int make_namespace(run *c, sk_err *e) {
     return rc ? sk_err_set(e, rc, "the identity could not be formed") : SKIPPY_OK;
 }
 
+/* The prefix, the token that follows it, and as many as are generated for a whole model. */
+static int make_script(run *c, sk_err *e) {
+    const sk_certify_options *o = c->o;
+    const sk_stage_script_params p = {.producer = o->producer,
+                                      .prompt = o->prompt,
+                                      .n = longest(c) + 1 + SK_TRIAL_GREEDY,
+                                      .n_threads = threads(o),
+                                      .n_gpu_layers = o->n_gpu_layers,
+                                      .flash_attn = o->flash_attn,
+                                      .type_k = o->type_k,
+                                      .type_v = o->type_v};
+    int rc = tell(c, o->producer ? "running the layers before" : "making the inputs", e);
+    return rc == SKIPPY_OK ? sk_stage_script_make(c->model, &p, &c->script, e) : rc;
+}
+
 static int make_tokens(run *c, sk_err *e) {
     size_t n = longest(c) + (size_t)SK_TRIAL_SUFFIX;
-    uint64_t start = sk_now_ns();
+    if (sk_stage_needs_script(sk_model_get_info(c->model))) return make_script(c, e);
+    if (c->o->producer)
+        return sk_err_set(e, SKIPPY_E_INVALID, "'%.200s' is a whole model: there are no layers before it",
+                          c->o->model_path);
     c->tokens = calloc(n, sizeof *c->tokens);
     if (!c->tokens) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for tokens");
-    int rc = sk_prompt_tokens(c->model, c->o->prompt, c->tokens, n, e);
-    c->report->tokenize_ms = ms_since(start);
-    return rc;
+    return sk_prompt_tokens(c->model, c->o->prompt, c->tokens, n, e);
 }
 
 /* ---- the run ---- */
 
 static int run_length(run *c, uint32_t n_tokens, sk_length_result *out, sk_err *e) {
     const sk_certify_options *o = c->o;
-    const sk_proof_session_params sp = {.ns = &c->ns, .tokens = c->tokens, .n_prefix = n_tokens};
+    const sk_proof_session_params sp = {
+        .ns = &c->ns, .tokens = c->script.n ? c->script.tokens : c->tokens, .n_prefix = n_tokens};
     const sk_handoff_params hp = {.model_path = o->model_path,
                                   .n_gpu_layers = o->n_gpu_layers,
                                   .rig = &c->rig_params,
@@ -241,6 +268,32 @@ enum sk_outcome sk_certify_outcome(const sk_certify_report *r, enum sk_mode mode
     return worst;
 }
 
+const char *sk_certify_inputs(const sk_certify_identity *i, char *buf, size_t cap) {
+    if (i->synthetic)
+        snprintf(buf, cap, "synthetic hidden states");
+    else if (i->alone && !i->stage.first)
+        snprintf(buf, cap, "hidden states of layers 0 to %d", (int)i->stage.layer_start - 1);
+    else
+        snprintf(buf, cap, "tokens");
+    return buf;
+}
+
+/* What a pass says; of a stage also what it does not say. */
+static void praise(sk_certify_report *r) {
+    const sk_certify_identity *i = &r->identity;
+    char inputs[64];
+    if (!i->alone) {
+        snprintf(r->verdict, sizeof r->verdict, "snapshots and %s payloads continue exactly",
+                 sk_mode_name(r->production));
+        return;
+    }
+    snprintf(r->verdict, sizeof r->verdict,
+             "layers %d to %d of %d: snapshots and %s payloads continue exactly, fed %s; what they compute was not "
+             "compared with the whole model",
+             (int)i->stage.layer_start, (int)i->stage.layer_end - 1, (int)i->stage.n_layer, sk_mode_name(r->production),
+             sk_certify_inputs(i, inputs, sizeof inputs));
+}
+
 /* Passes when nothing failed and both ways of serving, snapshots and payloads, were seen to work. */
 static void judge(sk_certify_report *r) {
     for (size_t i = 0; i < r->n_lengths; i++) {
@@ -258,16 +311,18 @@ static void judge(sk_certify_report *r) {
         return;
     }
     r->passed = true;
-    snprintf(r->verdict, sizeof r->verdict, "snapshots and %s payloads continue exactly", sk_mode_name(r->production));
+    praise(r);
 }
 
 static int prepare(run *c, sk_err *e) {
     int rc = load_model(c, e);
     if (rc == SKIPPY_OK) rc = choose_lengths(c, e);
+    uint64_t start = sk_now_ns();
+    if (rc == SKIPPY_OK) rc = make_tokens(c, e);
+    c->report->tokenize_ms = ms_since(start);
     if (rc == SKIPPY_OK) rc = open_rig(c, e);
     if (rc == SKIPPY_OK) rc = fill_identity(c, e);
     if (rc == SKIPPY_OK) rc = make_namespace(c, e);
-    if (rc == SKIPPY_OK) rc = make_tokens(c, e);
     return rc;
 }
 
@@ -285,6 +340,7 @@ int sk_certify_run(const sk_certify_options *o, sk_certify_report *out, sk_err *
         rc = run_length(&c, c.prefix[out->n_lengths], &out->length[out->n_lengths], e);
     sk_rig_close(&c.rig);
     sk_model_free(c.model);
+    sk_stage_script_free(&c.script);
     free(c.tokens);
     if (rc) {
         sk_certify_report_free(out);

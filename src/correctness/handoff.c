@@ -127,8 +127,8 @@ static void judge_targets(const sk_proof_session *s, sk_mode_result *out, size_t
         return;
     }
     snprintf(out->reason, sizeof out->reason, "%s",
-             s->criterion.bit ? "every row of logits has the recorded bits"
-                              : "state bytes are equal; logits differ less than those of cold runs can");
+             s->criterion.bit ? "every row of output has the recorded bits"
+                              : "state bytes are equal; rows of output differ less than those of cold runs can");
 }
 
 static int run_resident(sk_proof_session *s, const sk_handoff_params *p, sk_mode_result *out, sk_err *e) {

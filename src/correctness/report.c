@@ -152,6 +152,18 @@ static json_t *length_json(const sk_length_result *l) {
 
 /* ---- the whole ---- */
 
+/* What is known about a stage that was certified without the whole model. */
+static json_t *stage_json(const sk_certify_identity *i) {
+    const sk_stage_facts *f = &i->stage;
+    char inputs[64];
+    if (!i->alone) return json_null();
+    return json_pack("{s:i, s:i, s:i, s:i, s:s, s:o, s:s, s:s, s:b}", "layer_start", (int)f->layer_start, "layer_end",
+                     (int)f->layer_end, "layers", (int)f->n_layer, "width", (int)f->width, "source_blake3", f->source,
+                     "source_name", sk_report_text(f->source_name), "inputs",
+                     sk_certify_inputs(i, inputs, sizeof inputs), "outputs", f->last ? "logits" : "hidden states",
+                     "compared_with_whole", 0);
+}
+
 static json_t *identity_json(const sk_certify_identity *i) {
     return json_pack("{s:o, s:o, s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:b, s:i, s:i, s:i}", "model_path",
                      sk_report_text(i->model_path), "model_id", sk_report_text(i->model_id), "architecture", i->arch,
@@ -217,13 +229,15 @@ json_t *sk_certify_report_json(const sk_certify_report *r, const char *program_v
         json_decref(outcomes);
         return NULL;
     }
-    json_object_update_new(out,
-                           json_pack("{s:i, s:i, s:i, s:b, s:b, s:s, s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "stage_index",
-                                     0, "layer_start", 0, "layer_end", (int)r->identity.n_layer, "include_embeddings",
-                                     1, "include_output", 1, "handoff_transport", "local-process",
-                                     "borrowed_resident_hits", 0, "cached_decoded_result_hits", 0, "tokenize_ms",
-                                     number(r->tokenize_ms), "model_load_ms", number(r->load_ms), "certification_ms",
-                                     number(r->total_ms), "outcomes", outcomes, "lengths", lengths));
+    json_object_update_new(
+        out,
+        json_pack("{s:i, s:i, s:i, s:b, s:b, s:o, s:s, s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "stage_index",
+                  (int)r->identity.stage_index, "layer_start", (int)r->identity.stage.layer_start, "layer_end",
+                  (int)r->identity.stage.layer_start + (int)r->identity.n_layer, "include_embeddings",
+                  r->identity.stage.first, "include_output", r->identity.stage.last, "stage", stage_json(&r->identity),
+                  "handoff_transport", "local-process", "borrowed_resident_hits", 0, "cached_decoded_result_hits", 0,
+                  "tokenize_ms", number(r->tokenize_ms), "model_load_ms", number(r->load_ms), "certification_ms",
+                  number(r->total_ms), "outcomes", outcomes, "lengths", lengths));
     add_summary(out, r);
     return out;
 }

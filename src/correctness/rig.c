@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "correctness/drift.h"
+#include "correctness/stage_class.h"
 
 enum { BATCH = 512, PADDING = 8, OUTPUTS = 64 };
 
@@ -34,8 +35,9 @@ static int find_row_class(sk_rig *r, const sk_row_class *known, sk_err *e) {
         return SKIPPY_OK;
     }
     sk_err why = {0};
-    int rc =
-        sk_row_class_probe(r->ctx, r->model, SK_RIG_LANE, SK_RIG_CACHE, SK_RIG_SEQS - SK_RIG_CACHE, &r->rows, &why);
+    int rc = r->feed.script ? sk_stage_class_find(r, &why)
+                            : sk_row_class_probe(r->ctx, r->model, SK_RIG_LANE, SK_RIG_CACHE,
+                                                 SK_RIG_SEQS - SK_RIG_CACHE, &r->rows, &why);
     sk_context_clear(r->ctx);
     if (rc == SKIPPY_OK) return rc;
     r->rows = (sk_row_class){0};
@@ -62,6 +64,8 @@ int sk_rig_open(const sk_model *m, const sk_rig_params *p, const sk_row_class *k
     if (rc) return rc;
     r.batch = calloc(BATCH + PADDING, sizeof *r.batch);
     if (!r.batch) rc = sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+    if (rc == SKIPPY_OK && p->script) rc = sk_stage_feed_init(&r.feed, m, p->script, BATCH + PADDING, e);
+    if (rc == SKIPPY_OK && p->script) r.n_vocab = sk_stage_feed_values(&r.feed, m);
     if (rc == SKIPPY_OK) rc = find_row_class(&r, known, e);
     if (rc == SKIPPY_OK) rc = learn_state(&r, e);
     if (rc)
@@ -73,6 +77,7 @@ int sk_rig_open(const sk_model *m, const sk_rig_params *p, const sk_row_class *k
 
 void sk_rig_close(sk_rig *r) {
     sk_context_free(r->ctx);
+    sk_stage_feed_free(&r->feed);
     free(r->batch);
     *r = (sk_rig){0};
 }
@@ -87,12 +92,14 @@ static uint32_t piece(const sk_rig *r, uint32_t left, uint32_t chunk) {
 
 static int decode_piece(sk_rig *r, uint32_t k, bool padded, sk_err *e) {
     uint32_t unused = 0;
+    if (r->feed.script)
+        return sk_stage_feed_decode(&r->feed, r->ctx, padded ? &r->rows : NULL, r->batch, k, SK_RIG_SCRATCH, e);
     if (!padded) return sk_context_decode(r->ctx, r->batch, k, NULL, e);
     return sk_row_class_decode(r->ctx, &r->rows, r->batch, k, SK_RIG_SCRATCH, &unused, NULL, e);
 }
 
 static int copy_row(sk_rig *r, uint32_t index, float *out, sk_err *e) {
-    const float *row = sk_context_logits(r->ctx, index);
+    const float *row = r->feed.script ? sk_stage_feed_row(&r->feed, r->ctx, index) : sk_context_logits(r->ctx, index);
     if (!row) return sk_err_set(e, SKIPPY_E_RUNTIME, "llama.cpp gave no logits for a row that asked for them");
     memcpy(out, row, r->n_vocab * sizeof *out);
     return SKIPPY_OK;
@@ -137,7 +144,9 @@ int sk_rig_greedy(sk_rig *r, uint32_t seq, const float *row, size_t n, int32_t *
     for (size_t i = 0; i < n; i++) {
         out[i] = sk_drift_best(last, r->n_vocab, &lead[i]);
         if (out[i] < 0) return sk_err_set(e, SKIPPY_E_RUNTIME, "a row of logits holds no number");
-        int rc = sk_rig_feed(r, seq, &out[i], 1, &first, 1, last, e);
+        const sk_stage_script *script = r->feed.script;
+        int32_t token = script ? sk_stage_script_token(script, sk_context_seq_len(r->ctx, seq)) : out[i];
+        int rc = sk_rig_feed(r, seq, &token, 1, &first, 1, last, e);
         if (rc) return rc;
     }
     return SKIPPY_OK;

@@ -6,6 +6,7 @@
 #define SKIPPY_CORRECTNESS_RIG_H
 
 #include "base/err.h"
+#include "correctness/stage_feed.h"
 #include "runtime/context.h"
 #include "runtime/rowclass.h"
 #include "runtime/state.h"
@@ -20,6 +21,7 @@ typedef struct sk_rig_params {
     int flash_attn;              /* -1 auto, 0, 1 */
     const char *type_k, *type_v; /* NULL = f16 */
     bool swa_full;
+    const sk_stage_script *script; /* what a stage is fed; NULL: a whole model */
 } sk_rig_params;
 
 typedef struct sk_rig {
@@ -30,8 +32,9 @@ typedef struct sk_rig {
     sk_state_caps caps;
     bool movable; /* state can leave the context; else why_not_movable */
     char why_not_movable[256];
-    size_t n_vocab;
-    sk_row *batch; /* room for one batch and its padding */
+    size_t n_vocab;     /* values of a row of output: logits, or a stage's hidden state */
+    sk_row *batch;      /* room for one batch and its padding */
+    sk_stage_feed feed; /* of a stage; all zero for a whole model */
 } sk_rig;
 
 /* Opens a context, learns its state layout, and finds the row class, unless `known` (may be NULL) gives it: multiple 0
@@ -45,8 +48,9 @@ static inline bool sk_rig_bit(const sk_rig *r) {
     return r->rows.multiple > 0;
 }
 
-/* Extends a sequence by n tokens. wanted: n_wanted ascending indices into tokens whose logits are copied to out, row
- * after row (n_vocab floats each). Errors: those of sk_context_decode. */
+/* Extends a sequence by n tokens; a stage that takes hidden states is fed its script's, whatever the tokens are.
+ * wanted: n_wanted ascending indices into tokens whose logits are copied to out, row after row (n_vocab floats each).
+ * Errors: those of sk_context_decode. */
 int sk_rig_feed(sk_rig *r, uint32_t seq, const int32_t *tokens, uint32_t n, const uint32_t *wanted, size_t n_wanted,
                 float *out, sk_err *e);
 
@@ -55,7 +59,9 @@ int sk_rig_feed_plain(sk_rig *r, uint32_t seq, const int32_t *tokens, uint32_t n
                       sk_err *e);
 
 /* Greedy decoding: out[0] is the best token of `row`, which is then decoded, and so on, n tokens in all. lead[i] is by
- * how much out[i] led; last receives the row after the last token. */
+ * how much out[i] led; last receives the row after the last token. A stage goes on with its script instead, since
+ * nobody makes a hidden state out of a token here; out[i] is the place of the largest value of each row all the same.
+ */
 int sk_rig_greedy(sk_rig *r, uint32_t seq, const float *row, size_t n, int32_t *out, float *lead, float *last,
                   sk_err *e);
 

@@ -43,6 +43,16 @@ static void write_rig(sk_buf *b, const sk_rig_params *p) {
     sk_wire_put_u64(b, p->swa_full);
 }
 
+/* What a stage is fed; no positions for a whole model. */
+static void write_script(sk_buf *b, const sk_stage_script *s) {
+    static const sk_stage_script none = {0};
+    if (!s) s = &none;
+    sk_wire_put_u64(b, s->n);
+    sk_wire_put_u64(b, s->width);
+    sk_wire_put_bytes(b, s->tokens, s->n * sizeof *s->tokens);
+    sk_wire_put_bytes(b, s->hidden, s->hidden ? (size_t)s->n * s->width * sizeof *s->hidden : 0);
+}
+
 static void read_rig(sk_wire_reader *r, sk_worker_job *j) {
     sk_rig_params *p = &j->request.rig;
     p->n_ctx = (uint32_t)sk_wire_get_u64(r);
@@ -67,11 +77,32 @@ void sk_worker_write_request(sk_buf *b, const sk_worker_request *q) {
     sk_wire_put_u64(b, q->n_prefix);
     sk_wire_put_u64(b, q->repeats);
     sk_wire_put_bytes(b, q->tokens, (q->n_prefix + (size_t)SK_TRIAL_SUFFIX) * sizeof *q->tokens);
+    write_script(b, q->rig.script);
     write_parcel(b, q->parcel);
     sk_wire_seal(b);
 }
 
-/* Tokens are copied: the container aligns nothing. */
+/* Copies: the container aligns nothing. */
+static int read_script(sk_wire_reader *r, sk_worker_job *j, sk_err *e) {
+    sk_stage_script *s = &j->script;
+    size_t n_tokens = 0, n_hidden = 0;
+    s->n = (uint32_t)sk_wire_get_u64(r);
+    s->width = (uint32_t)sk_wire_get_u64(r);
+    const void *tokens = sk_wire_get_bytes(r, &n_tokens), *hidden = sk_wire_get_bytes(r, &n_hidden);
+    if (r->failed || n_tokens != s->n * sizeof *s->tokens ||
+        (n_hidden && n_hidden != (uint64_t)s->n * s->width * sizeof *s->hidden))
+        return sk_err_set(e, SKIPPY_E_CORRUPT, "the request's script is damaged");
+    if (s->n == 0) return SKIPPY_OK;
+    s->tokens = malloc(n_tokens);
+    s->hidden = n_hidden ? malloc(n_hidden) : NULL;
+    if (!s->tokens || (n_hidden && !s->hidden)) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
+    memcpy(s->tokens, tokens, n_tokens);
+    if (n_hidden) memcpy(s->hidden, hidden, n_hidden);
+    j->request.rig.script = s;
+    return SKIPPY_OK;
+}
+
+/* Tokens are copied, too. */
 static int read_tokens(sk_wire_reader *r, sk_worker_job *j, sk_err *e) {
     size_t bytes = 0, expected = (j->request.n_prefix + (size_t)SK_TRIAL_SUFFIX) * sizeof *j->tokens;
     const void *data = sk_wire_get_bytes(r, &bytes);
@@ -100,7 +131,11 @@ int sk_worker_read_request(const void *data, size_t len, sk_worker_job *out, sk_
     q->n_prefix = (uint32_t)sk_wire_get_u64(&r);
     q->repeats = (uint32_t)sk_wire_get_u64(&r);
     rc = read_tokens(&r, out, e);
-    if (rc) return rc;
+    if (rc == SKIPPY_OK) rc = read_script(&r, out, e);
+    if (rc) {
+        sk_worker_job_free(out);
+        return rc;
+    }
     read_parcel(&r, &out->parcel);
     q->parcel = &out->parcel;
     if (sk_wire_done(&r)) return SKIPPY_OK;
@@ -110,6 +145,7 @@ int sk_worker_read_request(const void *data, size_t len, sk_worker_job *out, sk_
 
 void sk_worker_job_free(sk_worker_job *j) {
     free(j->tokens);
+    sk_stage_script_free(&j->script);
     *j = (sk_worker_job){0};
 }
 

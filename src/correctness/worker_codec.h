@@ -9,8 +9,9 @@
 typedef struct sk_worker_job {
     sk_worker_request request;
     char model_path[4096], type_k[16], type_v[16];
-    int32_t *tokens;  /* owned */
-    sk_parcel parcel; /* blobs are not owned: n_cuts 0, data inside the container */
+    int32_t *tokens;        /* owned */
+    sk_stage_script script; /* owned; the rig's when it has positions */
+    sk_parcel parcel;       /* blobs are not owned: n_cuts 0, data inside the container */
 } sk_worker_job;
 
 void sk_worker_write_request(sk_buf *b, const sk_worker_request *q);

@@ -57,11 +57,42 @@ static void a_request_arrives_as_it_was_sent(void **state) {
     assert_true(skippy_key_equal(&q->layout, &x.request.layout));
     assert_memory_equal(q->tokens, x.tokens, sizeof x.tokens);
     assert_int_equal(q->repeats, REPEATS);
+    assert_null(q->rig.script); /* a whole model */
     assert_int_equal(q->parcel->kind, SKIPPY_PAYLOAD_KV_RECURRENT);
     assert_int_equal(q->parcel->n_parts, 2);
     assert_int_equal(q->parcel->part[1].kind, SKIPPY_PART_STATE);
     assert_int_equal(q->parcel->part[1].len, 10);
     assert_memory_equal(q->parcel->part[0].data, x.bytes[0], 64);
+    sk_worker_job_free(&j);
+    sk_buf_free(&b);
+}
+
+static void what_a_stage_is_fed_arrives_with_the_request(void **state) {
+    (void)state;
+    enum { N = 3, WIDTH = 2 };
+    int32_t tokens[N] = {5, -6, 7};
+    float hidden[N * WIDTH] = {0.5f, -1.0f, 2.0f, 3.0f, -4.5f, 6.0f};
+    sk_stage_script script = {.tokens = tokens, .hidden = hidden, .n = N, .width = WIDTH};
+    example x;
+    sk_buf b = {0};
+    sk_worker_job j;
+    sk_err e = {0};
+    make(&x);
+    x.request.rig.script = &script;
+    sk_worker_write_request(&b, &x.request);
+    assert_int_equal(sk_worker_read_request(b.data, b.len, &j, &e), SKIPPY_OK);
+    const sk_stage_script *got = j.request.rig.script;
+    assert_non_null(got);
+    assert_int_equal(got->n, N);
+    assert_int_equal(got->width, WIDTH);
+    assert_memory_equal(got->tokens, tokens, sizeof tokens);
+    assert_memory_equal(got->hidden, hidden, sizeof hidden);
+    sk_worker_job_free(&j);
+    script.hidden = NULL; /* a first stage takes tokens */
+    sk_buf_clear(&b);
+    sk_worker_write_request(&b, &x.request);
+    assert_int_equal(sk_worker_read_request(b.data, b.len, &j, &e), SKIPPY_OK);
+    assert_null(j.request.rig.script->hidden);
     sk_worker_job_free(&j);
     sk_buf_free(&b);
 }
@@ -155,6 +186,7 @@ static void an_answer_of_another_size_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_arrives_as_it_was_sent),
+        cmocka_unit_test(what_a_stage_is_fed_arrives_with_the_request),
         cmocka_unit_test(requests_with_other_fields_are_refused),
         cmocka_unit_test(an_answer_arrives_as_it_was_sent),
         cmocka_unit_test(an_error_over_there_is_an_error_here),

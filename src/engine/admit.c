@@ -46,6 +46,7 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
         sk_job_free(j);
         return;
     }
+    sk_recall_drop(&en->hold, &j->recall); /* a guess that was too long may have asked a store again */
     l->state = SK_LANE_IDLE;
     l->n_splits = 0;
     l->out_row = -1;
@@ -347,26 +348,24 @@ static const float *whole_logits(sk_engine *en, const sk_job *j, const sk_start 
     return fetched && j->recall.fetch->logits ? j->recall.fetch->logits : sk_reuse_logits(&en->hold.reuse, s->terminal);
 }
 
-enum verdict { ADMITTED, WAITS, NO_CELLS };
-
-static enum verdict try_admit(sk_engine *en, sk_job *j) {
-    if (en->split) return sk_split_admit(en, j) ? ADMITTED : WAITS;
+static enum sk_verdict try_admit(sk_engine *en, sk_job *j) {
+    if (en->split) return sk_split_admit(en, j);
     sk_start s = {0};
     if (sk_may_reuse(en, j) && !j->from_scratch) {
         find_start(en, j, &s);
         if (sk_start_worth_waiting(en, j, s.length)) {
             j->waited = true;
-            return WAITS;
+            return SK_WAITS;
         }
         const sk_prefix prompt = sk_job_prefix(j, j->n_tokens);
         enum sk_promotion p = sk_hold_promote(&en->hold, &j->recall, &prompt, &s.hit, s.length, true);
-        if (p == SK_PROMOTE_WAIT) return WAITS;
+        if (p == SK_PROMOTE_WAIT) return SK_WAITS;
         if (p == SK_PROMOTE_READY) {
             s.source = j->recall.fetch->tier == SKIPPY_TIER_RAM ? SK_SRC_RAM : SK_SRC_DISK;
             s.length = j->recall.fetch->length;
         }
     }
-    if (!sk_start_cells_allow(en, j, s.source == SK_SRC_ACTIVE_LANE ? s.length : 0)) return NO_CELLS;
+    if (!sk_start_cells_allow(en, j, s.source == SK_SRC_ACTIVE_LANE ? s.length : 0)) return SK_NO_CELLS;
     sk_lane *l = restore(en, j, &s);
     const float *row = s.length == j->n_tokens ? whole_logits(en, j, &s) : NULL;
     /* the row may lie in the fetch, and the job may end with its first token */
@@ -380,7 +379,7 @@ static enum verdict try_admit(sk_engine *en, sk_job *j) {
         sk_lane_sample(en, l, row);
     }
     sk_fetch_free(fetch);
-    return ADMITTED;
+    return SK_ADMITTED;
 }
 
 static bool any_idle(const sk_engine *en) {
@@ -395,8 +394,8 @@ void sk_admit_jobs(sk_engine *en) {
     for (sk_job *j = en->queue_head; j && any_idle(en);) {
         sk_job *next = j->next;
         sk_queue_remove(en, j, previous);
-        enum verdict v = try_admit(en, j);
-        if (v != ADMITTED) {
+        enum sk_verdict v = try_admit(en, j);
+        if (v != SK_ADMITTED) {
             /* back to where it was */
             j->next = next;
             if (previous)
@@ -405,7 +404,7 @@ void sk_admit_jobs(sk_engine *en) {
                 en->queue_head = j;
             if (!next) en->queue_tail = j;
             previous = j;
-            if (v == NO_CELLS) return; /* later requests do not overtake one that waits for memory */
+            if (v == SK_NO_CELLS) return; /* later requests do not overtake one that waits for memory */
         }
         j = next;
     }

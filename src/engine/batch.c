@@ -319,7 +319,7 @@ static void count_rows(sk_engine *en, double ms) {
 
 bool sk_batch_step(sk_engine *en) {
     uint32_t budget = row_budget(en);
-    if (en->split && !sk_chain_has_credit(en->split->chain)) return false;
+    if (en->split && !sk_split_may_send(en)) return false;
     en->prefill_turn++;
     for (;;) {
         compose(en, budget);

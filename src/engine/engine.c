@@ -186,7 +186,8 @@ static void sleep_idle(sk_engine *en) {
     quiet = quiet && !(en->split && en->split->event);
     if (!quiet || (any_running(en) && !en->blocked) || sk_hold_spill_wanted(&en->hold)) return;
     if (en->queue_head && !en->stalled && !en->blocked) return;
-    if (!en->queue_head && !en->blocked) {
+    bool erasing = en->split && en->split->erasing;
+    if (!en->queue_head && !en->blocked && !erasing) {
         pthread_cond_wait(&en->wake, &en->lock);
         return;
     }
@@ -220,7 +221,7 @@ static int must_end(const sk_engine *en, const sk_job *j, const sk_lane *l, uint
         *text = "the request's deadline passed";
         return SKIPPY_E_TIMEOUT;
     } else
-        return en->split ? sk_split_must_end(en, l, now, text) : SKIPPY_OK;
+        return en->split ? sk_split_must_end(en, l, j, now, text) : SKIPPY_OK;
     return SKIPPY_E_CANCELLED;
 }
 

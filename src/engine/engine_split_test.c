@@ -19,8 +19,8 @@ typedef struct kind {
     size_t stages;
 } kind;
 
-static const kind kinds[] = {{"llama", 2},     {"llama", 3},     {"qwen3", 2}, {"gemma3", 2}, {"falcon-h1", 2},
-                             {"falcon-h1", 3}, {"qwen3next", 2}, {"lfm2", 2},  {"mamba2", 2}};
+static kind kinds[] = {{"llama", 2},     {"llama", 3},     {"qwen3", 2}, {"gemma3", 2}, {"falcon-h1", 2},
+                       {"falcon-h1", 3}, {"qwen3next", 2}, {"lfm2", 2},  {"mamba2", 2}};
 
 static void open_or_skip(split_model *s, const kind *k) {
     if (!split_open(s, k->family, k->stages)) skip();
@@ -357,11 +357,11 @@ static void refuses_what_needs_the_whole_model(void **state) {
 }
 
 #define ON(test, k)                                                                                                    \
-    { #test, test, NULL, NULL, (void *)(uintptr_t)(k) }
+    { #test, test, NULL, NULL, (void *)(k) }
 
 int main(void) {
     enum { N_KINDS = sizeof kinds / sizeof *kinds };
-    static const kind dense = {"llama", 3}, hybrid = {"falcon-h1", 2};
+    static kind dense = {"llama", 3}, hybrid = {"falcon-h1", 2};
     const struct CMUnitTest both[] = {
         ON(greedy_answers_need_no_rows_of_logits, &dense),
         ON(greedy_answers_need_no_rows_of_logits, &hybrid),
@@ -391,7 +391,7 @@ int main(void) {
                  kinds[i].family, kinds[i].stages);
         per_kind[i] = (struct CMUnitTest){.name = names[i],
                                           .test_func = cold_and_restored_answers_are_those_of_the_whole_model,
-                                          .initial_state = (void *)(uintptr_t)&kinds[i]};
+                                          .initial_state = &kinds[i]};
     }
     int failed = cmocka_run_group_tests_name("engine_split", both, NULL, NULL);
     return failed + cmocka_run_group_tests_name("engine_split by family", per_kind, NULL, NULL);

@@ -135,7 +135,8 @@ void sk_lane_restart(sk_engine *en, sk_lane *l, const sk_err *err);
 /* sample.c: the job got logits for its next token. */
 void sk_lane_sample(sk_engine *en, sk_lane *l, const float *logits);
 /* The same from the largest logits only; complete: there are no others (sk_sampler_sample_best). */
-void sk_lane_sample_best(sk_engine *en, sk_lane *l, const int32_t *tokens, const float *logits, size_t n, bool complete);
+void sk_lane_sample_best(sk_engine *en, sk_lane *l, const int32_t *tokens, const float *logits, size_t n,
+                         bool complete);
 /* Ends a lane's job with an error event. */
 void sk_lane_fail(sk_engine *en, sk_lane *l, int code, const char *text);
 /* Ends a lane's job well: the rest of its text, the last event, the record. */

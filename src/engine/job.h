@@ -36,12 +36,16 @@ typedef struct sk_job {
     uint64_t t_submit, t_admit, t_first, t_last;
     bool started; /* SK_EV_START was sent */
     bool cancelled;
-    bool from_scratch; /* bit mode: a restored start could not be continued in order, so compute everything */
-    uint32_t faults;   /* times it had to start over after a runtime error */
-    bool whole_rows;   /* head of a chain: the largest logits were not enough once */
-    bool waited;       /* waited for a running request with the same beginning */
-    bool is_shadow;    /* computes a hit again for comparison: no client, no events, no sampling */
-    sk_recall recall;  /* stored state on its way; has a fetch only while the job is in the queue */
+    bool from_scratch;  /* bit mode: a restored start could not be continued in order, so compute everything */
+    uint32_t faults;    /* times it had to start over after a runtime error */
+    bool needs_room;    /* head of a chain: a stage had no cells for it beside others, so it runs alone */
+    uint32_t breaks;    /* head of a chain: times that the chain broke under it since its last token */
+    uint64_t broken_ns; /* when the first of these was */
+    size_t broken_at;   /* its tokens then */
+    bool whole_rows;    /* head of a chain: the largest logits were not enough once */
+    bool waited;        /* waited for a running request with the same beginning */
+    bool is_shadow;     /* computes a hit again for comparison: no client, no events, no sampling */
+    sk_recall recall;   /* stored state on its way; has a fetch only while the job is in the queue */
 } sk_job;
 
 /* Copies the request and creates the sampler. Errors: SKIPPY_E_INVALID, SKIPPY_E_NOMEM. */

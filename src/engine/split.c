@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "engine/internal.h"
 
+#define ERASE_NS UINT64_C(10000000000) /* the client of an erase waits no longer for stages */
+
 /* ---- opening ---- */
 
 static void wake(void *ud) {
@@ -140,16 +142,18 @@ void sk_split_close(sk_engine *en) {
 
 static void end_erase(sk_engine *en, size_t n, int rc) {
     if (!en->split->erasing) return;
-    en->split->erasing = false;
+    en->split->erasing = 0;
     sk_erase_report(en, n, rc);
 }
 
 void sk_split_erase(sk_engine *en, const skippy_erase_filter *f) {
     sk_split *s = en->split;
     if (!s) return;
-    s->erasing = true;
+    s->erasing = ++s->last_session;
+    s->erase_since_ns = sk_now_ns();
     if (s->kept) sk_kept_clear(s->kept);
     sk_frame frame = {.kind = SK_FRAME_ERASE,
+                      .session = s->erasing,
                       .u.erase = {.tenant = f->tenant,
                                   .cache_namespace = f->cache_namespace,
                                   .tokens = f->tokens,
@@ -165,6 +169,17 @@ static void chain_up(sk_engine *en, const sk_chain_event *ev) {
     s->guesses = false; /* a stage may have lost everything */
 }
 
+/* A request that never gets further than to the next break must end some time: it may be what breaks the stage. */
+static void note_break(sk_job *j) {
+    if (j->breaks && j->broken_at == j->n_tokens) {
+        j->breaks++;
+        return;
+    }
+    j->breaks = 1;
+    j->broken_at = j->n_tokens;
+    j->broken_ns = sk_now_ns();
+}
+
 /* The stages' lanes are gone. What the head computed is right, so it is recorded here; the requests go back into the
  * queue with the tokens that they have, and are replayed from them. */
 static void chain_down(sk_engine *en, const sk_chain_event *ev) {
@@ -173,12 +188,14 @@ static void chain_down(sk_engine *en, const sk_chain_event *ev) {
     if (!s->down_text[0]) s->down_since_ns = sk_now_ns();
     en->st.stage_breaks++;
     snprintf(s->down_text, sizeof s->down_text, "%.*s", (int)sizeof s->down_text - 1, ev->text);
+    memcpy(s->last_break, s->down_text, sizeof s->last_break);
     end_erase(en, 0, SKIPPY_E_IO);
     for (uint32_t i = 0; i < en->params.n_lanes; i++) {
         sk_lane *l = &en->lanes[i];
         if (!l->job) continue;
         sk_job *j = l->job;
         l->split.session = 0;
+        note_break(j);
         if (sk_split_detach(en, l)) {
             sk_queue_push(en, j, true);
             continue;
@@ -210,15 +227,22 @@ static void take_result(sk_engine *en, sk_lane *l, const sk_frame_result *r) {
 }
 
 static void take_fault(sk_engine *en, sk_lane *l, const sk_frame_text *t) {
-    sk_err err;
-    sk_err_set(&err, t->status, "%s", t->text);
     l->split.awaits = false;
-    if (t->status == SKIPPY_E_FULL) sk_preempt_youngest(en, l); /* frees its cells on the stages, too */
+    if (t->status == SKIPPY_E_FULL && !l->job->needs_room) {
+        /* What lanes share here they may hold twice there, after restores from stores. Alone it has all cells. */
+        l->job->needs_room = true;
+        sk_preempt(en, l);
+        return;
+    }
+    sk_err err;
+    sk_err_set(&err, t->status ? t->status : SKIPPY_E_RUNTIME, "%s",
+               t->text[0] ? t->text : "a stage gave up without a reason");
     sk_lane_restart(en, l, &err);
 }
 
 static void take_frame(sk_engine *en, const sk_frame *f) {
     if (f->kind == SK_FRAME_ERASED) {
+        if (f->session != en->split->erasing) return; /* too late */
         end_erase(en, (size_t)f->u.count.n, f->u.count.status);
         return;
     }
@@ -237,8 +261,10 @@ void sk_split_take_events(sk_engine *en) {
     sk_split *s = en->split;
     if (!s) return;
     pthread_mutex_lock(&en->lock);
+    if (s->event) s->heard_ns = sk_now_ns();
     s->event = false;
     pthread_mutex_unlock(&en->lock);
+    if (s->erasing && sk_now_ns() - s->erase_since_ns > ERASE_NS) end_erase(en, 0, SKIPPY_E_TIMEOUT);
     for (sk_chain_event *ev = sk_chain_events(s->chain), *next; ev; ev = next) {
         next = ev->next;
         if (ev->type == SK_CHAIN_UP)
@@ -253,16 +279,35 @@ void sk_split_take_events(sk_engine *en) {
 
 /* ---- patience ---- */
 
-int sk_split_must_end(const sk_engine *en, const sk_lane *l, uint64_t now, const char **text) {
+/* More breaks than these without a token in between are not bad luck. */
+enum { MAX_BREAKS = 4, MAX_SILENCES = 10 };
+
+static bool is_older(uint64_t since, uint64_t now, uint64_t age) {
+    return since != 0 && now > since && now - since > age;
+}
+
+/* Does this lane wait for an answer? */
+static bool waits(const sk_lane *l) {
+    const sk_split_lane *s = &l->split;
+    return s->awaits || s->phase == SK_SPLIT_PROBING || s->phase == SK_SPLIT_RESTORING;
+}
+
+int sk_split_must_end(const sk_engine *en, const sk_lane *l, const sk_job *j, uint64_t now, const char **text) {
     const sk_split *s = en->split;
     const uint64_t patience = (uint64_t)en->params.split->patience_ms * 1000000;
+    if (j->breaks > MAX_BREAKS || (j->breaks && j->broken_at == j->n_tokens && is_older(j->broken_ns, now, patience))) {
+        *text = s->last_break;
+        return SKIPPY_E_BUSY;
+    }
     if (!l) {
         if (s->epoch || !s->down_text[0] || now - s->down_since_ns < patience) return SKIPPY_OK;
         *text = s->down_text;
         return SKIPPY_E_BUSY;
     }
-    bool waits = l->split.awaits || l->split.phase == SK_SPLIT_PROBING || l->split.phase == SK_SPLIT_RESTORING;
-    if (!waits || now - l->split.asked_ns < patience) return SKIPPY_OK;
     *text = "the stages did not answer in time: one of them is stalled or overloaded";
-    return SKIPPY_E_TIMEOUT;
+    if (is_older(s->no_credit_ns, now, patience) && is_older(s->heard_ns, now, patience)) return SKIPPY_E_TIMEOUT;
+    if (!waits(l) || !is_older(l->split.asked_ns, now, patience)) return SKIPPY_OK;
+    /* a stage that computes a long chunk for others gives credits back meanwhile */
+    bool silent = is_older(s->heard_ns, now, patience) || is_older(l->split.asked_ns, now, MAX_SILENCES * patience);
+    return silent ? SKIPPY_E_TIMEOUT : SKIPPY_OK;
 }

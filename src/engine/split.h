@@ -56,11 +56,15 @@ typedef struct sk_split {
     uint32_t width;
     uint64_t last_session;
     uint64_t down_since_ns;
-    char down_text[512];
+    uint64_t heard_ns;     /* when the stages last showed a sign of life */
+    uint64_t no_credit_ns; /* since when no chunk may be sent; 0 = one may */
+    char down_text[512];   /* "" while the chain is up */
+    char last_break[512];  /* what the last break was about */
     char topology[512];
-    bool guesses; /* what the head holds was on all stages, too, when it was last compared */
-    bool erasing; /* ERASED is to come */
-    bool event;   /* shared, under the engine's lock: the chain has something to tell */
+    bool guesses;     /* what the head holds was on all stages, too, when it was last compared */
+    uint64_t erasing; /* session number of the ERASE whose ERASED is to come; 0 = none */
+    uint64_t erase_since_ns;
+    bool event; /* shared, under the engine's lock: the chain has something to tell */
 } sk_split;
 
 struct sk_lane;
@@ -75,14 +79,18 @@ void sk_split_close(sk_engine *en);
 
 /* Takes what the stages sent. */
 void sk_split_take_events(sk_engine *en);
-/* Why a job cannot go on because of the stages: SKIPPY_OK, or a code and a sentence. l NULL: it waits for a lane. */
-int sk_split_must_end(const sk_engine *en, const struct sk_lane *l, uint64_t now, const char **text);
+/* Why a job cannot go on because of the stages: SKIPPY_OK, or a code and a sentence. l: its lane, NULL when it waits
+ * for one. */
+int sk_split_must_end(const sk_engine *en, const struct sk_lane *l, const struct sk_job *j, uint64_t now,
+                      const char **text);
 
 /* Erases behind the head as well; reports (sk_erase_report) when the stages did, or that they could not. */
 void sk_split_erase(sk_engine *en, const skippy_erase_filter *f);
 
-/* split_admit.c: gives the job a lane and asks the stages. False: it has to wait. */
-bool sk_split_admit(sk_engine *en, struct sk_job *j);
+/* What became of a job that wants a lane. NO_CELLS: later ones must not overtake it. */
+enum sk_verdict { SK_ADMITTED, SK_WAITS, SK_NO_CELLS };
+/* split_admit.c: gives the job a lane and asks the stages. */
+enum sk_verdict sk_split_admit(sk_engine *en, struct sk_job *j);
 /* Goes on with lanes whose own state arrived from a store, and with replays; true when something was done. */
 bool sk_split_advance(sk_engine *en);
 /* The stages' answers. */
@@ -93,6 +101,8 @@ void sk_split_restored(sk_engine *en, struct sk_lane *l, const sk_frame_restored
 bool sk_split_detach(sk_engine *en, struct sk_lane *l);
 
 /* split_step.c */
+/* May a chunk be sent now? Notes since when not. */
+bool sk_split_may_send(sk_engine *en);
 /* May rows of this lane be computed now? */
 bool sk_split_ready(const sk_engine *en, const struct sk_lane *l);
 /* How many generating lanes share a chunk: few, so that the stages work at the same time. */

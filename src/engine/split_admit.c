@@ -288,7 +288,7 @@ static bool send_replay(sk_engine *en, sk_lane *l, uint32_t n) {
 
 static bool replay(sk_engine *en, sk_lane *l) {
     sk_split_lane *s = &l->split;
-    if (!sk_chain_has_credit(en->split->chain)) return false;
+    if (!sk_split_may_send(en)) return false;
     uint32_t left = s->agreed.length[0] - s->replay_at, n = left < en->params.n_batch ? left : en->params.n_batch;
     if (!send_replay(en, l, n)) { /* dropped since the agreement */
         sk_err err;
@@ -342,19 +342,26 @@ static void take_lane(sk_engine *en, sk_lane *l, sk_job *j) {
     memset(&s->agreed, 0, sizeof s->agreed);
 }
 
-bool sk_split_admit(sk_engine *en, sk_job *j) {
-    if (!en->split->epoch) return false;
+static bool any_running(const sk_engine *en) {
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (en->lanes[i].job) return true;
+    return false;
+}
+
+enum sk_verdict sk_split_admit(sk_engine *en, sk_job *j) {
+    if (!en->split->epoch) return SK_WAITS;
+    if (j->needs_room && any_running(en)) return SK_NO_CELLS;
     bool reuse = sk_may_reuse(en, j) && !j->from_scratch;
     if (reuse && sk_start_worth_waiting(en, j, 0)) {
         j->waited = true;
-        return false;
+        return SK_WAITS;
     }
-    if (!sk_start_cells_allow(en, j, 0)) return false;
+    if (!sk_start_cells_allow(en, j, 0)) return SK_NO_CELLS;
     sk_lane *l = choose_lane(en, j);
     take_lane(en, l, j);
     sk_stage_offer offer = {0};
     if (reuse) own_offer(en, l, &offer);
-    if (!send_open(en, l)) return true; /* the chain's end is on its way as an event, and puts the job back */
+    if (!send_open(en, l)) return SK_ADMITTED; /* the chain's end is on its way as an event, and puts the job back */
     size_t most = longest(&offer);
     if (most < en->hold.reuse.min_tokens)
         run_from_nothing(en, l, false);
@@ -362,7 +369,7 @@ bool sk_split_admit(sk_engine *en, sk_job *j) {
         guess(en, l, most);
     else
         send_probe(en, l);
-    return true;
+    return SK_ADMITTED;
 }
 
 bool sk_split_detach(sk_engine *en, sk_lane *l) {

@@ -11,15 +11,32 @@ bool sk_split_send(sk_engine *en, const sk_lane *l, sk_frame *f) {
     return sk_chain_send(en->split->chain, en->split->epoch, f) == SKIPPY_OK;
 }
 
+bool sk_split_may_send(sk_engine *en) {
+    sk_split *s = en->split;
+    if (sk_chain_has_credit(s->chain)) {
+        s->no_credit_ns = 0;
+        return true;
+    }
+    if (!s->no_credit_ns) s->no_credit_ns = sk_now_ns();
+    return false;
+}
+
 bool sk_split_ready(const sk_engine *en, const sk_lane *l) {
     if (!en->split) return true;
     return l->split.phase == SK_SPLIT_RUNNING && !l->split.awaits;
 }
 
+/* The head included. */
+static uint32_t n_stages(const sk_engine *en) {
+    const uint32_t behind = en->split->n_cards;
+    return behind < SK_CHAIN_MAX ? behind + 1 : SK_CHAIN_MAX;
+}
+
 uint32_t sk_split_lanes_per_chunk(const sk_engine *en) {
     if (!en->split) return en->params.n_lanes;
     if (sk_context_get_info(en->ctx)->recurrent) return 1;
-    uint32_t running = 0, stages = en->split->n_cards + 1;
+    const uint32_t stages = n_stages(en);
+    uint32_t running = 0;
     for (uint32_t i = 0; i < en->params.n_lanes; i++) running += en->lanes[i].state == SK_LANE_DECODE;
     return running <= stages ? 1 : (running + stages - 1) / stages;
 }
@@ -28,7 +45,7 @@ uint32_t sk_split_lanes_per_chunk(const sk_engine *en) {
  * the batch would leave the other stages idle for most prompts. Below 64 rows a matrix product gets slow. */
 uint32_t sk_split_rows_per_chunk(const sk_engine *en) {
     enum { LEAST = 64 };
-    const uint32_t stages = en->split->n_cards + 1, part = (en->params.n_batch + stages - 1) / stages;
+    const uint32_t stages = n_stages(en), part = (en->params.n_batch + stages - 1) / stages;
     const uint32_t rows = (part + LEAST - 1) / LEAST * LEAST;
     return rows < en->params.n_batch ? rows : en->params.n_batch;
 }

@@ -107,11 +107,11 @@ static void suggest(const sk_slice_facts *f, sk_layer_range r, char *out, size_t
     char start[48] = "", end[48] = "";
     for (int32_t d = 1; d < f->layers && !start[0]; d++) {
         int32_t s = works(f, r.start - d, r.end) ? r.start - d : r.start + d;
-        if (works(f, s, r.end)) snprintf(start, sizeof start, "%d..%d", s, r.end);
+        if (works(f, s, r.end)) snprintf(start, sizeof start, "%d..%d", s, r.end - 1);
     }
     for (int32_t d = 1; d < f->layers && !end[0]; d++) {
         int32_t t = works(f, r.start, r.end + d) ? r.end + d : r.end - d;
-        if (works(f, r.start, t)) snprintf(end, sizeof end, "%d..%d", r.start, t);
+        if (works(f, r.start, t)) snprintf(end, sizeof end, "%d..%d", r.start, t - 1);
     }
     const char *both = start[0] && end[0] ? " or " : "";
     out[0] = '\0';
@@ -122,7 +122,7 @@ int sk_slice_check_facts(const sk_slice_facts *f, sk_layer_range r, sk_err *e) {
     char other[128];
     if (r.start < 0 || r.end <= r.start || r.end > f->layers)
         return sk_err_set(e, SKIPPY_E_INVALID, "layers %d..%d are not a range of '%.200s', which has layers 0..%d",
-                          r.start, r.end, f->s->name, f->layers);
+                          r.start, r.end - 1, f->s->name, f->layers - 1);
     if (sk_slice_is_whole(f, r) && !f->is_stage) return SKIPPY_OK;
     const char *why = refuse_model(f);
     if (why)
@@ -132,7 +132,7 @@ int sk_slice_check_facts(const sk_slice_facts *f, sk_layer_range r, sk_err *e) {
     if (!why) return SKIPPY_OK;
     suggest(f, r, other, sizeof other);
     return sk_err_set(e, SKIPPY_E_UNSUPPORTED, "layers %d..%d of '%.120s' (%s, %d layers) cannot be a stage: %s%s",
-                      r.start, r.end, f->s->name, f->s->arch, f->layers, why, other);
+                      r.start, r.end - 1, f->s->name, f->s->arch, f->layers, why, other);
 }
 
 int sk_slice_check(const sk_tensor_source *s, sk_layer_range r, sk_err *e) {

@@ -162,7 +162,7 @@ static int check_names(const char *dir, const char *const *names, size_t n, bool
         if (!rc) rc = pair_of(&p, dir, names[i], e);
         if (rc) return rc;
         if (!force && (is_there(p.crt) || is_there(p.key)))
-            return sk_err_set(e, SKIPPY_E_EXISTS, "'%s' has a certificate in '%s' already: force makes a new one",
+            return sk_err_set(e, SKIPPY_E_EXISTS, "'%s' has a certificate in '%s' already; --force makes a new one",
                               names[i], dir);
     }
     return SKIPPY_OK;

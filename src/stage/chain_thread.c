@@ -113,6 +113,7 @@ static void say_why(sk_link *link, const sk_err *why) {
     f->kind = SK_FRAME_REFUSE;
     f->u.text.status = why->code;
     snprintf(f->u.text.text, sizeof f->u.text.text, "%s", why->text);
+    sk_text_clean(f->u.text.text);
     if (sk_frame_encode(f, &b)) sk_link_try_send(link, &b, false, NULL);
     sk_buf_free(&b);
     free(f);

@@ -12,9 +12,11 @@ uint64_t sk_frame_hidden_bytes(uint32_t n_rows, uint32_t width, uint8_t dtype) {
 
 /* ---- strings ---- */
 
-/* Ends inside its array. */
+/* Ends inside its array, and cannot forge lines of a log. */
 static bool is_text(const char *s, size_t cap) {
-    return memchr(s, 0, cap) != NULL;
+    if (!memchr(s, 0, cap)) return false;
+    while (*s && (unsigned char)*s >= ' ' && *s != 0x7f) s++;
+    return !*s;
 }
 
 static bool is_optional(const char *s) {
@@ -25,9 +27,9 @@ static bool is_optional(const char *s) {
 
 static const char *card_fault(const sk_stage_card *c) {
     if (c->dtype > 1) return "a stage's hidden states are neither f32 nor f16";
-    if (!is_text(c->abi, sizeof c->abi)) return "a stage's runtime name does not end";
-    if (!is_text(c->source, sizeof c->source)) return "a stage's model digest does not end";
-    if (!is_text(c->name, sizeof c->name)) return "a stage's name does not end";
+    if (!is_text(c->abi, sizeof c->abi)) return "a stage's runtime name does not end, or has control characters";
+    if (!is_text(c->source, sizeof c->source)) return "a stage's model digest does not end, or has control characters";
+    if (!is_text(c->name, sizeof c->name)) return "a stage's name does not end, or has control characters";
     return NULL;
 }
 
@@ -36,7 +38,8 @@ static const char *hello_fault(const sk_frame *f) {
     if (h->n_stages > SK_CHAIN_MAX) return "it names more stages than a chain may have";
     if (h->n_route > SK_CHAIN_MAX) return "its route is longer than a chain may be";
     for (uint32_t i = 0; i < h->n_route; i++)
-        if (!is_text(h->route[i], sizeof h->route[i])) return "an address of its route does not end";
+        if (!is_text(h->route[i], sizeof h->route[i]))
+            return "an address of its route does not end, or has control characters";
     return card_fault(&h->head);
 }
 
@@ -51,7 +54,7 @@ static const char *welcome_fault(const sk_frame *f) {
 }
 
 static const char *text_fault(const sk_frame *f) {
-    return is_text(f->u.text.text, sizeof f->u.text.text) ? NULL : "its text does not end";
+    return is_text(f->u.text.text, sizeof f->u.text.text) ? NULL : "its text does not end, or has control characters";
 }
 
 static const char *open_fault(const sk_frame *f) {
@@ -109,7 +112,7 @@ static const char *restored_fault(const sk_frame *f) {
         if (r->source[i] > SK_STAGE_DISK) return "a source of state is unknown";
     if (r->n_logits > SK_FRAME_LOGITS_MAX) return "its row of logits is longer than any vocabulary";
     if ((r->n_logits != 0) != (r->logits != NULL)) return "its row of logits and the row's length disagree";
-    return is_text(r->text, sizeof r->text) ? NULL : "its text does not end";
+    return is_text(r->text, sizeof r->text) ? NULL : "its text does not end, or has control characters";
 }
 
 static const char *span_fault(const sk_span *s) {

@@ -22,6 +22,7 @@ static void wake_service(void *ud) {
 void sk_stage_refuse(sk_link *l, const sk_err *why) {
     sk_frame f = {.kind = SK_FRAME_REFUSE, .u.text = {.status = why->code}};
     strncpy(f.u.text.text, why->text, sizeof f.u.text.text - 1);
+    sk_text_clean(f.u.text.text);
     sk_buf b = {0};
     sk_err ignored;
     if (sk_frame_encode(&f, &b))

@@ -50,6 +50,7 @@ void sk_stage_pass_down(sk_stage *s, const uint8_t *bytes, size_t len) {
 void sk_stage_send_fault(sk_stage *s, uint32_t lane, uint64_t session, int status, const char *text) {
     sk_frame f = {.kind = SK_FRAME_FAULT, .lane = lane, .session = session, .u.text = {.status = status}};
     strncpy(f.u.text.text, text, sizeof f.u.text.text - 1);
+    sk_text_clean(f.u.text.text);
     sk_stage_send_up(s, &f);
 }
 

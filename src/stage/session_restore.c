@@ -48,7 +48,7 @@ static void replay(sk_stage *s, sk_stage_lane *l, sk_frame_restored *a) {
     sk_err err = {0};
     a->status = sk_session_replay(s, l, r->next, r->length, &err);
     if (a->status)
-        snprintf(a->text, sizeof a->text, "stage %u: %.230s", s->card.index, err.text);
+        snprintf(a->text, sizeof a->text, "stage %u: %.230s", s->card.index, sk_text_clean(err.text));
     else
         a->replayed_bytes += (uint64_t)(r->length - r->next) * s->card.width * (s->card.dtype ? 2 : 4);
 }
@@ -105,6 +105,7 @@ static void own_done(sk_stage *s, sk_stage_lane *l, int status, const char *why)
     sk_lane_reset(s, l);
     r->source = SK_STAGE_FRESH;
     snprintf(r->text, sizeof r->text, "stage %u could not restore %u tokens: %.200s", s->card.index, r->length, why);
+    sk_text_clean(r->text);
     sk_log(SK_LOG_DEBUG, "%s", r->text);
 }
 
