@@ -71,7 +71,7 @@ int sk_stages_overhead_run(const sk_stages_options *o, sk_fleet *f, sk_stages_vi
     *out = calloc(o->runs, sizeof **out);
     int rc = *out ? SKIPPY_OK : no_memory(e);
     for (size_t i = 0; rc == SKIPPY_OK && i < SK_STAGES_WARM_UPS + o->runs; i++) {
-        sk_stages_visit v;
+        sk_stages_visit v = {0};
         rc = make_text(o, f, TEXT_OVERHEAD, i, &text, e);
         if (rc == SKIPPY_OK) rc = visit(o, f, text.data, &v, NULL, e);
         if (rc == SKIPPY_OK && v.long_compute_ms <= 0.0)

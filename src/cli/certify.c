@@ -116,8 +116,9 @@ static int certify_weights(sk_certify_cli *o, json_t *list, bool *passed, sk_err
     end_progress();
     if (rc == SKIPPY_OK && !o->json) sk_certify_stage_show(&stage, stdout);
     if (rc == SKIPPY_OK) rc = certify_model(o, list, passed, e);
-    if (rc == SKIPPY_OK && stage.package)
-        json_array_foreach(list, i, report) json_object_set(report, "package", stage.package);
+    if (rc == SKIPPY_OK && stage.package) json_array_foreach(list, i, report) {
+            json_object_set(report, "package", stage.package);
+        }
     sk_certify_stage_release(&stage);
     return rc;
 }

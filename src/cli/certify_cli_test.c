@@ -18,7 +18,7 @@
 #include "cli/capture.h"
 #include "cli/certify.h"
 
-static char model[1024], folder[64];
+static char model[1024], folder[64], cache[128];
 static size_t files;
 
 static int set_up(void **state) {
@@ -30,14 +30,13 @@ static int set_up(void **state) {
         snprintf(model, sizeof model, "%s/tests/models/llama.gguf", build ? build : ".");
     snprintf(folder, sizeof folder, "certify-cli-test-XXXXXX");
     if (!mkdtemp(folder) || setenv("TMPDIR", folder, 1) != 0) return -1;
-    char cache[128]; /* not the user's own: digests and stage files are left there */
-    snprintf(cache, sizeof cache, "%s-cache", folder);
+    snprintf(cache, sizeof cache, "%s-cache", folder); /* not the user's own: digests and stage files are left there */
     return setenv("XDG_CACHE_HOME", cache, 1);
 }
 
 static int tear_down(void **state) {
     (void)state;
-    (void)test_remove_tree(getenv("XDG_CACHE_HOME")); /* not there when no model was */
+    (void)test_remove_tree(cache); /* not there when no model was */
     return test_remove_tree(folder);
 }
 

@@ -202,8 +202,9 @@ static void what_a_head_cannot_do_is_refused_with_words(void **state) {
         assert_int_equal(PARSE("-m", "x", "--stages", "unix:/s", cases[i].word), SKIPPY_E_INVALID);
         if (!strstr(e.text, cases[i].text)) fail_msg("%s: %s", cases[i].word, e.text);
     }
-    char many[17 * 8] = "a:1";
-    for (int i = 1; i < 16; i++) strcat(many, ",a:1");
+    char many[17 * 8];
+    size_t n = 0;
+    for (int i = 0; i < 16; i++) n += (size_t)snprintf(many + n, sizeof many - n, "%sa:1", i ? "," : "");
     assert_int_equal(PARSE("-m", "x", "--stages", many), SKIPPY_E_INVALID);
     assert_non_null(strstr(e.text, "at most 15 stages"));
 }

@@ -320,7 +320,7 @@ static void a_report_of_a_whole_model_makes_no_receipt_of_a_stage(void **state) 
 }
 
 #define FAMILY(test, x)                                                                                                \
-    { .name = #x ": " #test, .test_func = test, .initial_state = &(x) }
+    { .name = #x ": " #test, .test_func = (test), .initial_state = &(x) }
 
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "--restore-worker") == 0) return sk_worker_main(argv[2]);

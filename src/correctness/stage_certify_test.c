@@ -1,4 +1,5 @@
 /* Stages against the whole: what passes, what is seen, and the receipts that are left. */
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,14 +176,30 @@ static void a_failure_is_kept_as_well(void **state) {
     assert_false(r.passed);
 }
 
+/* Turns the verdict of the only receipt for layers [0, 2) around, in place. */
+static void edit_receipt(void) {
+    char pattern[400], text[8192];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/stage-*-0-2-*.json", folder);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    FILE *f = fopen(found.gl_pathv[0], "r+b");
+    globfree(&found);
+    if (!f) fail_msg("the receipt cannot be opened");
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    const char *verdict = strstr(text, "\"fail\"");
+    if (!verdict) fail_msg("no verdict to edit in: %s", text);
+    assert_int_equal(fseek(f, verdict - text, SEEK_SET), 0);
+    assert_int_equal(fwrite("\"pass\"", 1, 6, f), 6);
+    assert_int_equal(fclose(f), 0);
+}
+
 static void an_edited_receipt_is_none(void **state) {
-    char command[400];
     sk_stage_receipt r;
     (void)state;
     make_report(false);
     assert_int_equal(sk_stage_receipt_write(folder, &report, "1.2.3", &e), SKIPPY_OK);
-    snprintf(command, sizeof command, "sed -i 's/\"fail\"/\"pass\"/' %s/stage-*-0-2-*.json", folder);
-    assert_int_equal(system(command), 0);
+    edit_receipt();
     const sk_stage_receipt_facts f = facts_of(0, 2);
     assert_int_equal(sk_stage_receipt_find(folder, &f, &r, &e), SKIPPY_E_CORRUPT);
     assert_non_null(strstr(e.text, "does not match its digest"));

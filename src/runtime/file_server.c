@@ -57,6 +57,28 @@ static bool send_all(const peer *to, const char *data, size_t n) {
     return true;
 }
 
+/* The path of a GET. False: another method, or a path that is too long. */
+static bool read_path(const char *text, request *r) {
+    if (strncmp(text, "GET ", 4) != 0) return false;
+    const size_t n = strcspn(text + 4, " \r\n");
+    if (n == 0 || n >= sizeof r->path) return false;
+    memcpy(r->path, text + 4, n);
+    r->path[n] = '\0';
+    return true;
+}
+
+/* The first byte of an open range, which is all that a client here asks for. */
+static bool read_range(const char *text, size_t *first) {
+    static const char field[] = "Range: bytes=";
+    const char *range = strstr(text, field);
+    if (!range) return false;
+    range += sizeof field - 1;
+    if (*range < '0' || *range > '9') return false;
+    char *end;
+    *first = strtoull(range, &end, 10);
+    return *end == '-';
+}
+
 static bool read_request(const peer *from, request *r) {
     char text[4096];
     size_t n = 0;
@@ -69,9 +91,8 @@ static bool read_request(const peer *from, request *r) {
         n += (size_t)k;
         text[n] = '\0';
     }
-    const char *range = strstr(text, "Range: bytes=");
-    if (sscanf(text, "GET %255s", r->path) != 1) return false;
-    r->has_range = range && sscanf(range, "Range: bytes=%zu-", &r->from) == 1;
+    if (!read_path(text, r)) return false;
+    r->has_range = read_range(text, &r->from);
     if (r->has_range) snprintf(r->range, sizeof r->range, " range %zu", r->from);
     return true;
 }

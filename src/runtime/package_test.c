@@ -446,7 +446,7 @@ static void replace_part(bench *b, enum sk_part_role role, int32_t layer, const 
     sk_buf text = {0}, bytes = {0};
     char path[800];
     fixture_manifest(b->package, &p);
-    sk_package_part *part = (sk_package_part *)(uintptr_t)fixture_part(&p, role, layer);
+    sk_package_part *part = &p.parts[fixture_part(&p, role, layer) - p.parts];
     snprintf(path, sizeof path, "%s/new", b->package);
     assert_true(gguf_write_to_file(g, path, false));
     assert_true(gg_read(path, &bytes));
@@ -473,7 +473,11 @@ static struct gguf_context *read_part(bench *b, enum sk_part_role role, int32_t 
     assert_non_null(g);
     for (int64_t i = 0; i < gguf_get_n_tensors(g); i++) { /* a header that was read does not know where the data is */
         const char *name = gguf_get_tensor_name(g, i);
-        gguf_set_tensor_data(g, name, ggml_get_tensor(*ctx, name)->data);
+        const struct ggml_tensor *t = ctx ? ggml_get_tensor(*ctx, name) : NULL;
+        if (t)
+            gguf_set_tensor_data(g, name, t->data);
+        else
+            fail_msg("the data of %s was not read", name);
     }
     return g;
 }

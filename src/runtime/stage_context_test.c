@@ -284,7 +284,10 @@ static void a_stage_knows_its_place(void **state) {
 /* Overwrites a u32 of a file's metadata in place. */
 static void patch(const char *path, const char *key, uint32_t value) {
     sk_buf b = {0};
-    assert_true(gg_read(path, &b));
+    if (!gg_read(path, &b) || !b.data) {
+        fail_msg("nothing to overwrite in %s", path);
+        return;
+    }
     char *at = memmem(b.data, b.len, key, strlen(key));
     assert_non_null(at);
     memcpy(at + strlen(key) + 4, &value, sizeof value); /* behind the value's type */

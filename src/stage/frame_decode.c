@@ -195,7 +195,7 @@ static void get_prefix(reader *r, sk_frame *f, const char **tenant, const char *
     size_t copied = is_aligned(t) ? 0 : bytes;
     size_t room = copied + (who ? n_tenant + 1u : 0) + (where ? n_namespace + 1u : 0);
     char *to = room ? f->owned = allocate(r, room) : NULL;
-    if (r->why) return;
+    if (!to && (copied || who || where)) return; /* out of memory */
     if (copied) memcpy(to, t, copied);
     const void *aligned = copied ? (const void *)to : t;
     *tokens = *n ? aligned : NULL;

@@ -271,6 +271,38 @@ static bool same_restored(const sk_frame_restored *a, const sk_frame_restored *b
            memcmp(a->source, b->source, sizeof a->source) == 0 && same_string(a->text, b->text);
 }
 
+static bool same_card(const sk_stage_card *a, const sk_stage_card *b) {
+    return a->life == b->life && a->index == b->index && a->layer_start == b->layer_start &&
+           a->layer_end == b->layer_end && a->n_layer == b->n_layer && a->width == b->width &&
+           a->n_vocab == b->n_vocab && a->n_ctx == b->n_ctx && a->n_lanes == b->n_lanes && a->n_batch == b->n_batch &&
+           a->dtype == b->dtype && a->last == b->last && strcmp(a->abi, b->abi) == 0 &&
+           strcmp(a->source, b->source) == 0 && strcmp(a->name, b->name) == 0;
+}
+
+static bool same_hello(const sk_frame_hello *a, const sk_frame_hello *b) {
+    if (a->protocol != b->protocol || !skippy_key_equal(&a->chain, &b->chain) || a->index != b->index) return false;
+    if (a->n_stages != b->n_stages || memcmp(a->cuts, b->cuts, sizeof a->cuts) != 0) return false;
+    for (uint32_t i = 0; i < a->n_route; i++)
+        if (strcmp(a->route[i], b->route[i]) != 0) return false;
+    return a->n_route == b->n_route && same_card(&a->head, &b->head);
+}
+
+static bool same_welcome(const sk_frame_welcome *a, const sk_frame_welcome *b) {
+    for (uint32_t i = 0; i < a->n_cards; i++)
+        if (!same_card(&a->cards[i], &b->cards[i])) return false;
+    return a->credits == b->credits && a->n_cards == b->n_cards;
+}
+
+static bool same_probed(const sk_frame_probed *a, const sk_frame_probed *b) {
+    for (uint32_t i = 0; i < a->n_offers; i++) {
+        const sk_stage_offer *x = &a->offers[i], *y = &b->offers[i];
+        if (x->range_max != y->range_max || x->n_exact != y->n_exact || x->terminal != y->terminal) return false;
+        if (memcmp(x->exact, y->exact, sizeof x->exact) != 0) return false;
+        if (x->act_from != y->act_from || x->act_to != y->act_to) return false;
+    }
+    return a->n_offers == b->n_offers;
+}
+
 bool frame_equal(const sk_frame *a, const sk_frame *b) {
     if (a->kind != b->kind || a->flags != b->flags || a->lane != b->lane || a->session != b->session) return false;
     switch (a->kind) {
@@ -289,6 +321,16 @@ bool frame_equal(const sk_frame *a, const sk_frame *b) {
                a->u.result.n_logits == b->u.result.n_logits && !a->u.result.tokens == !b->u.result.tokens &&
                (!a->u.result.tokens || same_values(a->u.result.tokens, b->u.result.tokens, a->u.result.n_logits, 4)) &&
                same_values(a->u.result.logits, b->u.result.logits, a->u.result.n_logits, 4);
-    default: return memcmp(&a->u, &b->u, sizeof a->u) == 0; /* no pointers; both were zeroed before they were filled */
+    case SK_FRAME_HELLO: return same_hello(&a->u.hello, &b->u.hello);
+    case SK_FRAME_WELCOME: return same_welcome(&a->u.welcome, &b->u.welcome);
+    case SK_FRAME_PROBED: return same_probed(&a->u.probed, &b->u.probed);
+    case SK_FRAME_REFUSE:
+    case SK_FRAME_FAULT: return a->u.text.status == b->u.text.status && same_string(a->u.text.text, b->u.text.text);
+    case SK_FRAME_RESTORE:
+        return a->u.restore.n_lengths == b->u.restore.n_lengths &&
+               memcmp(a->u.restore.length, b->u.restore.length, sizeof a->u.restore.length) == 0;
+    case SK_FRAME_PROBE:
+    case SK_FRAME_STOP: return true;
+    default: return a->u.count.n == b->u.count.n && a->u.count.status == b->u.count.status;
     }
 }

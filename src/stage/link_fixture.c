@@ -170,8 +170,16 @@ int raw_accept(int listening, bool greet) {
     return fd;
 }
 
+static uint16_t port_of(const char *address) {
+    const char *colon = strrchr(address, ':');
+    char *end = NULL;
+    const unsigned long port = colon ? strtoul(colon + 1, &end, 10) : 0;
+    if (!end || *end || port == 0 || port > UINT16_MAX) fail_msg("'%s' names no port", address);
+    return (uint16_t)port;
+}
+
 int raw_connect_to(const char *address) {
-    struct sockaddr_in in = loopback((uint16_t)atoi(strrchr(address, ':') + 1));
+    struct sockaddr_in in = loopback(port_of(address));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)(void *)&in, sizeof in), 0);
@@ -230,7 +238,10 @@ static uint8_t pattern(size_t i, uint8_t seed) {
 
 sk_buf frame_large(size_t bytes, uint8_t seed) {
     sk_buf b = {0};
-    assert_true(bytes >= SK_FRAME_HEADER && sk_buf_reserve(&b, bytes));
+    if (bytes < SK_FRAME_HEADER || !sk_buf_reserve(&b, bytes)) {
+        fail_msg("no frame of %zu bytes can be made", bytes);
+        return b;
+    }
     b.len = bytes;
     sk_put_u32((uint8_t *)b.data, (uint32_t)(bytes - 4));
     for (size_t i = 4; i < bytes; i++) b.data[i] = (char)pattern(i, seed);

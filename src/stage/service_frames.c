@@ -3,7 +3,7 @@
 #include "stage/stage_internal.h"
 
 static void fault_unknown(sk_stage *s, const sk_frame *f) {
-    sk_err err;
+    sk_err err = {0};
     sk_err_set(&err, SKIPPY_E_NOT_FOUND, "%s is for session %llu on lane %u, which stage %u does not have",
                sk_frame_name(f->kind), (unsigned long long)f->session, f->lane, s->card.index);
     s->st.faults++;

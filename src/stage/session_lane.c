@@ -74,7 +74,7 @@ uint32_t sk_lane_common(const sk_stage *s, const sk_stage_lane *l, const sk_stag
 
 skippy_key sk_lane_hash_after(const sk_hasher *h, const int32_t *tokens, uint32_t n) {
     sk_hasher copy = *h;
-    skippy_key key;
+    skippy_key key = {0};
     if (n) sk_hash_update(&copy, tokens, n * sizeof *tokens);
     sk_hash_final(&copy, key.bytes);
     return key;
