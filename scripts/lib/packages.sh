@@ -33,6 +33,7 @@ package_present() {
     build-essential) has_command cc c++ make ;;
     ninja-build) has_command ninja ;;
     nodejs) has_command node ;;
+    iproute2) has_command ip || [ -x /usr/sbin/ip ] ;; # not on everybody's PATH
     libevent-dev) has_library libevent libevent_openssl libevent_pthreads ;;
     libssl-dev) has_library openssl ;;
     libjansson-dev) has_library jansson ;;
