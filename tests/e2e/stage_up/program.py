@@ -46,7 +46,8 @@ class Program:
     def __init__(self, skippy, model, folder, words, ready):
         self.sockets = tempfile.mkdtemp(dir=folder)
         self.log_path = os.path.join(self.sockets + ".log")
-        flags = ["-m", model, "--port", "0", "--json", "-t", "1", "-c", "2048", "-np", "2"]
+        # a split cuts its prompts into parts of a batch, at least 64 rows: with -b 64 both servers cut alike
+        flags = ["-m", model, "--port", "0", "--json", "-t", "1", "-c", "2048", "-np", "2", "-b", "64", "-ub", "64"]
         variables = dict(os.environ, XDG_CACHE_HOME=folder + "/cache", XDG_STATE_HOME=folder + "/state",
                          XDG_RUNTIME_DIR=self.sockets)
         os.makedirs(folder + "/cache", exist_ok=True)
