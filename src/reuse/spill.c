@@ -151,8 +151,8 @@ static unsigned missing(const sk_hold *h, const sk_prefix *p, const sk_copies *c
 
 /* Is an entry worth its copy? Where every boundary has a state of its own, a conversation leaves several behind with
  * each turn. The next turn begins at one of the last ones (end of the answer, of the prompt, start of the last
- * message), and by that uses each boundary of a straight conversation once. What was used more often is the beginning of
- * several conversations, as the end of a system prompt is, and kept however old it is. */
+ * message), and by that uses each boundary of a straight conversation once. What was used more often is the beginning
+ * of several conversations, as the end of a system prompt is, and kept however old it is. */
 static bool is_valuable(const sk_hold *h, const sk_reuse_entry *x) {
     skippy_resident_entry info;
     if (!h->reuse.exact || x->deeper < LAST_BOUNDARIES) return true;

@@ -202,8 +202,8 @@ static void converse(sk_stage *s) {
     }
 }
 
-/* Sessions belong to their link. What they recorded stays, and so does what they had computed until now: it is right, and
- * the head will ask for it when it replays its requests. */
+/* Sessions belong to their link. What they recorded stays, and so does what they had computed until now: it is right,
+ * and the head will ask for it when it replays its requests. */
 static void end_sessions(sk_stage *s) {
     for (uint32_t i = 0; i < s->setup.n_lanes; i++) {
         sk_stage_lane *l = &s->lanes[i];
@@ -233,7 +233,8 @@ static int serve(sk_stage *s, sk_err *e) {
     s->st.links++;
     s->split_known = true;
     int rc = sk_stage_greet(s, &fatal, &err);
-    const enum sk_log_level level = s->split_known ? SK_LOG_INFO : SK_LOG_DEBUG; /* who only asks for the cards hangs up at once */
+    const enum sk_log_level level =
+        s->split_known ? SK_LOG_INFO : SK_LOG_DEBUG; /* who only asks for the cards hangs up at once */
     if (rc == SKIPPY_OK) sk_log(level, "the stage before is %s", sk_link_peer(s->up));
     if (rc == SKIPPY_OK) rc = sk_relay_start(s, &err);
     if (rc == SKIPPY_OK) {
