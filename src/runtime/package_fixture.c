@@ -54,7 +54,7 @@ static void add(const model_file *f, const char *name, enum ggml_type type, int6
 }
 
 static void add_metadata(const model_file *f, const model_spec *spec) {
-    static const char *const tokens[VOCAB] = {"<unk>", "<s>", "</s>", "a", "b", "c", "d", "e", "f", "g"};
+    static const char *tokens[VOCAB] = {"<unk>", "<s>", "</s>", "a", "b", "c", "d", "e", "f", "g"};
     const float scores[VOCAB] = {0};
     gguf_set_val_str(f->gguf, "general.architecture", "llama");
     if (spec->name) gguf_set_val_str(f->gguf, "general.name", spec->name);
@@ -65,7 +65,7 @@ static void add_metadata(const model_file *f, const model_spec *spec) {
     gguf_set_val_u32(f->gguf, "llama.attention.head_count", 2);
     gguf_set_val_f32(f->gguf, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     gguf_set_val_str(f->gguf, "tokenizer.ggml.model", "llama");
-    gguf_set_arr_str(f->gguf, "tokenizer.ggml.tokens", (const char **)(uintptr_t)tokens, VOCAB);
+    gguf_set_arr_str(f->gguf, "tokenizer.ggml.tokens", tokens, VOCAB);
     gguf_set_arr_data(f->gguf, "tokenizer.ggml.scores", GGUF_TYPE_FLOAT32, scores, VOCAB);
 }
 
