@@ -228,7 +228,7 @@ void sk_link_add_credits(sk_link *l, uint32_t n) {
 
 /* The questions below take the lock of a link that they do not change. */
 static pthread_mutex_t *lock_of(const sk_link *l) {
-    pthread_mutex_t *lock = &((sk_link *)(uintptr_t)l)->lock;
+    pthread_mutex_t *lock = &((sk_link *)l)->lock;
     pthread_mutex_lock(lock);
     return lock;
 }
