@@ -528,6 +528,10 @@ static void as_f16(sk_stage_params *p) {
     p->dtype = 1;
 }
 
+static bool has_computed(const sk_stage_stats *st) {
+    return st->chunks > 0;
+}
+
 static void test_half_width_links_stay_close(void **state) {
     (void)state;
     chain c = {.n = 3};
@@ -548,7 +552,7 @@ static void test_half_width_links_stay_close(void **state) {
     const sk_frame *f = sv_expect(&c.head, SK_FRAME_RESULT);
     assert_int_equal(f->u.result.n_logits, c.parts.n_vocab);
     sk_stage_stats st;
-    sk_stage_get_stats(c.service[1].stage, &st);
+    sv_wait_stats(&c.service[1], has_computed, &st); /* they are published after the answer */
     assert_int_equal(st.hidden_bytes_in, SV_BATCH * c.parts.width * 2);
     assert_int_equal(st.hidden_bytes_out, SV_BATCH * c.parts.width * 2);
     close_chain(&c);
