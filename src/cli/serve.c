@@ -1,6 +1,5 @@
 #include "cli/serve.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "cli/serve_facts.h"
 #include "cli/serve_options.h"
 #include "cli/serve_split.h"
+#include "cli/signals.h"
 #include "cli/stage_weights.h"
 #include "correctness/receipt.h"
 #include "openai/api.h"
@@ -26,24 +26,11 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 /* For the signal handler, which has no other way to find them. */
 static _Atomic(sk_server *) running;
-static atomic_uint signals;
 
-/* First signal: running answers may end. Second: they are told to. Third: the process ends, whatever the engine is busy
- * with. */
-static void on_signal(int sig) {
-    if (atomic_fetch_add(&signals, 1) >= 2) _exit(128 + sig);
+/* First signal: running answers may end. Second: they are told to. */
+static void stop_running(void) {
     sk_server *s = atomic_load(&running);
     if (s) sk_server_stop(s);
-}
-
-static void install_signals(void) {
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&act.sa_mask);
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
-    act.sa_handler = SIG_IGN; /* a client that leaves, or a file that may not grow, is an error of write, not the end */
-    sigaction(SIGPIPE, &act, NULL);
-    sigaction(SIGXFSZ, &act, NULL);
 }
 
 /* Each client is a file descriptor; the usual soft limit of 1024 is less than the server's own limits need. */
@@ -56,11 +43,7 @@ static void raise_file_limit(void) {
 
 static bool on_progress(void *ud, float fraction) {
     sk_load_bar_show(ud, fraction);
-    return atomic_load(&signals) == 0;
-}
-
-static bool go_on(void) {
-    return atomic_load(&signals) == 0;
+    return sk_signals_none();
 }
 
 /* What runs, in the order in which it was started. */
@@ -80,7 +63,7 @@ static int load_model(service *s, sk_err *e) {
     sk_load_bar bar = {
         .out = stderr, .tty = isatty(STDERR_FILENO) != 0, .what = "skippy: loading the model", .shown = -1};
     sk_model_params *p = &s->o.run.model;
-    int rc = sk_weights_prepare(p->path, &s->o.split, s->o.n_stages > 0, go_on, &s->weights, e);
+    int rc = sk_weights_prepare(p->path, &s->o.split, s->o.n_stages > 0, sk_signals_none, &s->weights, e);
     if (rc != SKIPPY_OK) return rc;
     p->path = s->weights.path;
     p->progress = on_progress;
@@ -181,14 +164,14 @@ static void stop(service *s) {
 static void serve(service *s) {
     atomic_store(&running, s->server);
     /* A signal before the line above was only counted. */
-    if (atomic_load(&signals) > 0) sk_server_stop(s->server);
+    if (!sk_signals_none()) sk_server_stop(s->server);
     const sk_serve_facts facts = {&s->o, sk_model_get_info(s->model), s->engine, s->address, s->split_receipt};
     sk_serve_print_facts(&facts);
     sk_server_run(s->server);
 }
 
 int sk_cli_serve(int argc, char **argv) {
-    service s = {.listen_fd = -1, .weights.file.lock = -1, .waiting.go_on = go_on};
+    service s = {.listen_fd = -1, .weights.file.lock = -1, .waiting.go_on = sk_signals_none};
     sk_err e = {0};
     int code = EXIT_DONE;
     if (sk_serve_options_parse(&s.o, argc, argv, &e) != SKIPPY_OK) {
@@ -197,7 +180,7 @@ int sk_cli_serve(int argc, char **argv) {
     } else if (s.o.run.help) {
         sk_serve_options_help();
     } else {
-        install_signals();
+        sk_signals_install(stop_running);
         raise_file_limit();
         sk_heap_keep_large_blocks();
         int rc = start(&s, &e);

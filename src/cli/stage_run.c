@@ -1,4 +1,3 @@
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "cli/heap.h"
 #include "cli/inspect_names.h"
 #include "cli/load_bar.h"
+#include "cli/signals.h"
 #include "cli/stage_actions.h"
 #include "cli/stage_certificate.h"
 #include "cli/stage_options.h"
@@ -20,33 +20,16 @@ enum { QUIET_NS = 700000000 }; /* loading that takes less needs no bar */
 
 /* For the signal handler, which has no other way to find them. */
 static _Atomic(sk_stage *) running;
-static atomic_uint signals;
 
-/* First signal: the stage ends and keeps what it has. Third: the process ends, whatever it is busy with. */
-static void on_signal(int sig) {
-    if (atomic_fetch_add(&signals, 1) >= 2) _exit(128 + sig);
+/* The stage ends and keeps what it has. */
+static void stop_running(void) {
     sk_stage *s = atomic_load(&running);
     if (s) sk_stage_stop(s);
 }
 
-static void install_signals(void) {
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&act.sa_mask);
-    sigaction(SIGINT, &act, NULL);
-    sigaction(SIGTERM, &act, NULL);
-    act.sa_handler =
-        SIG_IGN; /* a neighbour that leaves, or a file that may not grow, is an error of write, not the end */
-    sigaction(SIGPIPE, &act, NULL);
-    sigaction(SIGXFSZ, &act, NULL);
-}
-
-static bool go_on(void) {
-    return atomic_load(&signals) == 0;
-}
-
 static bool on_progress(void *ud, float fraction) {
     sk_load_bar_show(ud, fraction);
-    return go_on();
+    return sk_signals_none();
 }
 
 /* What runs, in the order in which it was started. */
@@ -77,7 +60,7 @@ static int load_model(service *s, sk_err *e) {
                        .shown = -1,
                        .quiet_until = sk_now_ns() + QUIET_NS};
     sk_model_params *p = &s->o.run.model;
-    int rc = sk_weights_prepare(p->path, &s->o.split, true, go_on, &s->weights, e);
+    int rc = sk_weights_prepare(p->path, &s->o.split, true, sk_signals_none, &s->weights, e);
     if (rc != SKIPPY_OK) return rc;
     p->path = s->weights.path;
     p->progress = on_progress;
@@ -165,7 +148,7 @@ static void print_json(const service *s) {
 static int serve(service *s, sk_err *e) {
     atomic_store(&running, s->stage);
     /* A signal before the line above was only counted. */
-    if (!go_on()) sk_stage_stop(s->stage);
+    if (!sk_signals_none()) sk_stage_stop(s->stage);
     if (s->o.run.json)
         print_json(s);
     else
@@ -186,7 +169,7 @@ int stage_run(int argc, char **argv) {
         sk_stage_options_help();
         return STAGE_DONE;
     }
-    install_signals();
+    sk_signals_install(stop_running);
     sk_heap_keep_large_blocks();
     int rc = start(&s, &e);
     if (rc == SKIPPY_OK) rc = serve(&s, &e);

@@ -20,8 +20,7 @@ static bool same_ns(const skippy_key *a, const skippy_key *b) {
 
 /* ---- lanes ---- */
 
-void sk_lane_clear(sk_engine *en, sk_lane *l) {
-    sk_split_end(en, l, false);
+void sk_lane_empty(sk_engine *en, sk_lane *l) {
     sk_context_seq_clear(en->ctx, l->id);
     free(l->kept);
     l->kept = NULL;
@@ -31,6 +30,11 @@ void sk_lane_clear(sk_engine *en, sk_lane *l) {
     l->n_splits = 0;
     l->out_row = -1;
     l->state = SK_LANE_IDLE;
+}
+
+void sk_lane_clear(sk_engine *en, sk_lane *l) {
+    sk_split_end(en, l, false);
+    sk_lane_empty(en, l);
 }
 
 void sk_lane_record(sk_engine *en, sk_lane *l) {
@@ -189,11 +193,7 @@ int sk_start_borrow(sk_engine *en, sk_lane *l, size_t length, sk_err *e) {
 /* Fills the empty lane l from a state that lies elsewhere. */
 static int copy_state(sk_engine *en, sk_lane *l, sk_job *j, const sk_start *s, sk_err *e) {
     switch (s->source) {
-    case SK_SRC_RESIDENT: {
-        const sk_reuse_entry *x = sk_reuse_entry_at(&en->hold.reuse, s->entry);
-        l->lineage = x ? sk_lineage_cut(x->lineage, s->length) : NULL;
-        return sk_reuse_restore(&en->hold.reuse, s->entry, s->length, l->id, e);
-    }
+    case SK_SRC_RESIDENT: return sk_reuse_restore(&en->hold.reuse, s->entry, s->length, l->id, &l->lineage, e);
     case SK_SRC_ACTIVE_LANE:
         l->lineage = sk_lineage_cut(s->lane->lineage, s->length);
         return sk_context_seq_copy(en->ctx, s->lane->id, l->id, (uint32_t)s->length, e);

@@ -173,18 +173,12 @@ static sk_job *find_job(sk_engine *en, uint64_t id) {
     return NULL;
 }
 
-static bool any_running(const sk_engine *en) {
-    for (uint32_t i = 0; i < en->params.n_lanes; i++)
-        if (en->lanes[i].job) return true;
-    return false;
-}
-
 /* Sleeps until somebody wants something. While requests wait for a store or for stages, only for a moment: their
  * deadlines go on. */
 static void sleep_idle(sk_engine *en) {
     bool quiet = !en->stop && !en->inbox_head && !en->n_cancels && !en->erase_wanted && !sk_hold_has_events(&en->hold);
     quiet = quiet && !(en->split && en->split->event);
-    if (!quiet || (any_running(en) && !en->blocked) || sk_hold_spill_wanted(&en->hold)) return;
+    if (!quiet || (sk_any_running(en) && !en->blocked) || sk_hold_spill_wanted(&en->hold)) return;
     if (en->queue_head && !en->stalled && !en->blocked) return;
     bool erasing = en->split && en->split->erasing;
     if (!en->queue_head && !en->blocked && !erasing) {
@@ -324,11 +318,11 @@ static void *engine_main(void *arg) {
         erase_if_wanted(en);
         end_jobs(en, false);
         sk_admit_jobs(en);
-        en->stalled = en->queue_head && !any_running(en);
+        en->stalled = en->queue_head && !sk_any_running(en);
         publish(en); /* a step may take long, and requests that have a lane do not wait any more */
         bool busy = sk_split_advance(en);
         busy = sk_batch_step(en) || busy;
-        en->blocked = en->split && !busy && any_running(en);
+        en->blocked = en->split && !busy && sk_any_running(en);
         sk_hold_spill_step(&en->hold, busy);
         sk_shadow_start(en);
         publish(en);

@@ -90,6 +90,13 @@ static inline bool sk_engine_bit(const sk_engine *en) {
     return en->params.exact == SK_EXACT_BIT;
 }
 
+/* Does any lane have a job? */
+static inline bool sk_any_running(const sk_engine *en) {
+    for (uint32_t i = 0; i < en->params.n_lanes; i++)
+        if (en->lanes[i].job) return true;
+    return false;
+}
+
 /* May this request read what is stored, and record what it computes? */
 static inline bool sk_may_reuse(const sk_engine *en, const sk_job *j) {
     return en->hold.reuse.enabled && !j->no_cache && !sk_shadow_distrusts(&en->shadow, &j->ns);
@@ -121,7 +128,9 @@ void sk_admit_jobs(sk_engine *en);
 void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep);
 /* Records the tokens that a running lane holds now. */
 void sk_lane_record(sk_engine *en, sk_lane *l);
-/* Empties a lane's sequence and forgets its tokens. */
+/* Empties a lane's sequence and forgets its tokens; a session on stages goes on. */
+void sk_lane_empty(sk_engine *en, sk_lane *l);
+/* The same, and the session ends. */
 void sk_lane_clear(sk_engine *en, sk_lane *l);
 
 /* batch.c: one step of computing. Returns false when there was nothing to do. */

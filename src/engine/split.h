@@ -36,8 +36,7 @@ typedef struct sk_split_lane {
     bool asked;        /* a RESTORE went out, so stages may hold something */
     uint64_t asked_ns; /* when the answer that is waited for was asked for */
     sk_agreement agreed;
-    uint32_t replay_at; /* next row to send again */
-    uint64_t replayed_bytes;
+    uint32_t replay_at;        /* next row to send again */
     enum sk_hit_source source; /* of the own state */
     size_t common;             /* longest beginning that is known here */
     sk_kept_writer writer;

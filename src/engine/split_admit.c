@@ -95,7 +95,7 @@ static int recall(sk_engine *en, sk_lane *l, const sk_reuse_hit *hit, sk_err *e)
     enum sk_promotion p = sk_hold_promote(&en->hold, &j->recall, &prompt, hit, 0, false);
     if (p == SK_PROMOTE_WAIT) return SKIPPY_E_BUSY;
     if (p == SK_PROMOTE_NONE) return sk_err_set(e, SKIPPY_E_NOT_FOUND, "the state is gone");
-    sk_lane_clear(en, l);
+    sk_lane_empty(en, l);
     l->split.source = source_of(j->recall.fetch);
     int rc = sk_hold_import(&en->hold, &j->recall, &prompt, l->id, &l->lineage, e);
     sk_recall_drop(&en->hold, &j->recall);
@@ -114,18 +114,15 @@ static int restore_here(sk_engine *en, sk_lane *l, size_t n, sk_err *e) {
     sk_reuse_hit hit;
     sk_hold_find_at(&en->hold, &l->job->ns, l->job->tokens, n, &hit);
     if (from) {
-        sk_lane_clear(en, l);
+        sk_lane_empty(en, l);
         s->source = SK_SRC_ACTIVE_LANE;
         l->lineage = sk_lineage_cut(from->lineage, n);
         return sk_context_seq_copy(en->ctx, from->id, l->id, (uint32_t)n, e);
     }
     if (hit.tier[SKIPPY_TIER_RESIDENT].length != n) return recall(en, l, &hit, e);
-    sk_lane_clear(en, l);
+    sk_lane_empty(en, l);
     s->source = SK_SRC_RESIDENT;
-    uint64_t id = hit.tier[SKIPPY_TIER_RESIDENT].id;
-    const sk_reuse_entry *x = sk_reuse_entry_at(&en->hold.reuse, id);
-    l->lineage = x ? sk_lineage_cut(x->lineage, n) : NULL;
-    return sk_reuse_restore(&en->hold.reuse, id, n, l->id, e);
+    return sk_reuse_restore(&en->hold.reuse, hit.tier[SKIPPY_TIER_RESIDENT].id, n, l->id, &l->lineage, e);
 }
 
 /* ---- the transaction ---- */
@@ -157,26 +154,17 @@ static void run(sk_engine *en, sk_lane *l, bool failed, const sk_frame_restored 
 /* From nothing, here and on all stages. A stage that was not asked to restore begins with an empty lane by itself. The
  * answer of the others is not waited for: emptying a lane always works, and frames are processed in order. */
 static void run_from_nothing(sk_engine *en, sk_lane *l, bool failed) {
-    sk_job *j = l->job;
-    bool asked = l->split.asked;
-    sk_recall_drop(&en->hold, &j->recall);
-    sk_split_lane kept = l->split; /* sk_lane_clear ends sessions */
-    l->split.session = 0;
-    sk_lane_clear(en, l);
-    l->split = kept;
+    sk_recall_drop(&en->hold, &l->job->recall);
+    sk_lane_empty(en, l);
     memset(&l->split.agreed, 0, sizeof l->split.agreed);
-    if (!asked || send_restore(en, l, NULL)) run(en, l, failed, NULL);
+    if (!l->split.asked || send_restore(en, l, NULL)) run(en, l, failed, NULL);
 }
 
 /* The own part of the restore, then that of the stages. */
 static void restore(sk_engine *en, sk_lane *l) {
     sk_err err = {0};
     size_t n = l->split.agreed.length[0];
-    sk_split_lane kept = l->split;
-    l->split.session = 0; /* clearing the lane on the way is no end of the session */
     int rc = restore_here(en, l, n, &err);
-    kept.source = l->split.source;
-    l->split = kept;
     if (rc == SKIPPY_E_BUSY) {
         l->split.phase = SK_SPLIT_RECALLING;
         return;
@@ -259,7 +247,6 @@ void sk_split_restored(sk_engine *en, sk_lane *l, const sk_frame_restored *r) {
         run_from_nothing(en, l, true);
         return;
     }
-    s->replayed_bytes = r->replayed_bytes;
     s->replay_at = s->agreed.length[1];
     run(en, l, false, r);
     if (s->agreed.terminal) {
@@ -282,7 +269,6 @@ static bool send_replay(sk_engine *en, sk_lane *l, uint32_t n) {
         return false;
     sk_split_send_rows(en, l, s->replay_at, n, SK_FLAG_REPLAY);
     s->replay_at += n;
-    s->replayed_bytes += (uint64_t)n * en->split->width * sizeof(float);
     return true;
 }
 
@@ -338,19 +324,12 @@ static void take_lane(sk_engine *en, sk_lane *l, sk_job *j) {
     s->awaits = s->guessed = s->asked = false;
     s->source = SK_SRC_NONE;
     s->common = 0;
-    s->replayed_bytes = 0;
     memset(&s->agreed, 0, sizeof s->agreed);
-}
-
-static bool any_running(const sk_engine *en) {
-    for (uint32_t i = 0; i < en->params.n_lanes; i++)
-        if (en->lanes[i].job) return true;
-    return false;
 }
 
 enum sk_verdict sk_split_admit(sk_engine *en, sk_job *j) {
     if (!en->split->epoch) return SK_WAITS;
-    if (j->needs_room && any_running(en)) return SK_NO_CELLS;
+    if (j->needs_room && sk_any_running(en)) return SK_NO_CELLS;
     bool reuse = sk_may_reuse(en, j) && !j->from_scratch;
     if (reuse && sk_start_worth_waiting(en, j, 0)) {
         j->waited = true;

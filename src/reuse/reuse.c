@@ -117,12 +117,13 @@ const float *sk_reuse_logits(sk_reuse *r, uint64_t terminal) {
     return sk_terminal_get(&r->terminal, terminal);
 }
 
-int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, sk_err *e) {
+int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, sk_lineage **lineage, sk_err *e) {
     sk_reuse_entry *x = sk_reuse_entry_at(r, entry);
     if (!x) return sk_err_set(e, SKIPPY_E_NOT_FOUND, "the entry is gone");
     if (skippy_resident_lease(r->resident, entry)) return sk_err_set(e, SKIPPY_E_NOT_FOUND, "the entry is gone");
     int rc = sk_context_seq_copy(r->ctx, x->seq, lane, (uint32_t)length, e);
     skippy_resident_release(r->resident, entry);
+    if (rc == SKIPPY_OK) *lineage = sk_lineage_cut(x->lineage, length);
     if (rc == SKIPPY_E_CORRUPT || rc == SKIPPY_E_INVALID) {
         sk_log(SK_LOG_WARN, "a stored prefix of %zu tokens could not be restored and was dropped: %s", length, e->text);
         drop_entry(r, entry, SKIPPY_EVICT_FAULT);

@@ -94,9 +94,10 @@ void sk_reuse_find(const sk_reuse *r, const skippy_key *ns, const int32_t *token
 const float *sk_reuse_logits(sk_reuse *r, uint64_t terminal);
 /* Entry by id, NULL when gone. Valid until the next record or eviction. */
 sk_reuse_entry *sk_reuse_entry_at(const sk_reuse *r, uint64_t id);
-/* Restores `length` tokens of an entry into an empty lane. On any error the lane is empty and the entry is quarantined.
+/* Restores `length` tokens of an entry into an empty lane, whose lineage (NULL before) is then the entry's, so far. On
+ * any error the lane is empty and the entry is quarantined.
  */
-int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, sk_err *e);
+int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, sk_lineage **lineage, sk_err *e);
 /* Records a prefix (borrowed) that a lane holds exactly. Does nothing when it is covered already. lineage: of the lane;
  * shared. stored: tiers that hold exactly this state already. Evicts as needed. Errors are not the request's problem:
  * SKIPPY_E_FULL, SKIPPY_E_TOO_LARGE, SKIPPY_E_NOMEM mean "not recorded". */

@@ -75,8 +75,7 @@ static void view_copy(view v, char *buf, size_t cap) {
     buf[n] = 0;
 }
 
-/* Bytes of one value of a fixed-size type; 0 for strings, arrays and unknown types. */
-static uint64_t value_size(uint32_t type) {
+uint64_t sk_gguf_value_size(uint32_t type) {
     switch (type) {
     case GGUF_TYPE_UINT8:
     case GGUF_TYPE_INT8:
@@ -97,7 +96,7 @@ static bool skip_array(cursor *c) {
     uint32_t type;
     uint64_t n;
     if (!read_u32(c, &type) || !read_u64(c, &n)) return false;
-    uint64_t each = value_size(type);
+    uint64_t each = sk_gguf_value_size(type);
     if (each) {
         /* A count whose product overflows is larger than any file. */
         if (!need(c, n > UINT64_MAX / each ? UINT64_MAX : n * each)) return false;
@@ -158,10 +157,10 @@ static bool read_pair(cursor *c, wanted *w) {
         ok = read_view(c, &text) && want_string(w, key, text);
     } else if (ok && type == GGUF_TYPE_ARRAY) {
         ok = skip_array(c);
-    } else if (ok && value_size(type)) {
+    } else if (ok && sk_gguf_value_size(type)) {
         const uint8_t *value = c->p + c->at;
-        ok = need(c, value_size(type)) && want_number(c, w, key, type, value);
-        if (ok) c->at += value_size(type);
+        ok = need(c, sk_gguf_value_size(type)) && want_number(c, w, key, type, value);
+        if (ok) c->at += sk_gguf_value_size(type);
     } else if (ok) {
         sk_err_set(c->e, SKIPPY_E_MODEL, "the file is damaged: metadata '%s' has the unknown type %" PRIu32, name,
                    type);

@@ -17,6 +17,9 @@ typedef struct sk_gguf_facts {
     uint32_t split_no, split_count; /* 0 and 0 for a file that is whole */
 } sk_gguf_facts;
 
+/* Bytes of one value of a fixed-size metadata type (enum gguf_type); 0 for strings, arrays and unknown types. */
+uint64_t sk_gguf_value_size(uint32_t type);
+
 /* Checks one file that lies in memory. Pure function. Errors: SKIPPY_E_MODEL (not GGUF, truncated, damaged),
  * SKIPPY_E_UNSUPPORTED (version, byte order, tensor type). */
 int sk_gguf_check_bytes(const uint8_t *bytes, size_t size, sk_gguf_facts *out, sk_err *e);

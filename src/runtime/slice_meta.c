@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "runtime/gguf_check.h"
 #include "runtime/slice_internal.h"
 
 /* Arrays whose length has nothing to do with the number of layers, even where the two happen to agree. */
@@ -35,30 +36,13 @@ static void drop(struct gguf_context *g, const sk_slice_facts *f, const char *ke
     gguf_remove_key(g, name);
 }
 
-static size_t element_size(enum gguf_type type) {
-    switch (type) {
-    case GGUF_TYPE_UINT8:
-    case GGUF_TYPE_INT8:
-    case GGUF_TYPE_BOOL: return 1;
-    case GGUF_TYPE_UINT16:
-    case GGUF_TYPE_INT16: return 2;
-    case GGUF_TYPE_UINT32:
-    case GGUF_TYPE_INT32:
-    case GGUF_TYPE_FLOAT32: return 4;
-    case GGUF_TYPE_UINT64:
-    case GGUF_TYPE_INT64:
-    case GGUF_TYPE_FLOAT64: return 8;
-    default: return 0; /* strings and arrays are never per layer */
-    }
-}
-
 /* Does key k of the source hold one value for each layer? */
 static bool per_layer(const sk_slice_facts *f, int64_t k) {
     const struct gguf_context *src = f->s->meta;
     const char *key = gguf_get_key(src, k);
     size_t n_arch = strlen(f->s->arch);
     if (strncmp(key, f->s->arch, n_arch) != 0 || key[n_arch] != '.' || gguf_get_kv_type(src, k) != GGUF_TYPE_ARRAY ||
-        gguf_get_arr_n(src, k) != (size_t)f->s->n_layer || element_size(gguf_get_arr_type(src, k)) == 0)
+        gguf_get_arr_n(src, k) != (size_t)f->s->n_layer || sk_gguf_value_size(gguf_get_arr_type(src, k)) == 0)
         return false;
     for (size_t i = 0; i < sizeof not_per_layer / sizeof *not_per_layer; i++)
         if (strcmp(key + n_arch + 1, not_per_layer[i]) == 0) return false;
@@ -71,7 +55,7 @@ static void slice_arrays(struct gguf_context *g, const sk_slice_facts *f, sk_lay
         if (!per_layer(f, k)) continue;
         enum gguf_type type = gguf_get_arr_type(src, k);
         const uint8_t *data = gguf_get_arr_data(src, k);
-        gguf_set_arr_data(g, gguf_get_key(src, k), type, data + (size_t)r.start * element_size(type),
+        gguf_set_arr_data(g, gguf_get_key(src, k), type, data + (size_t)r.start * sk_gguf_value_size(type),
                           (size_t)(r.end - r.start));
     }
 }

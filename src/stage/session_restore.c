@@ -150,10 +150,8 @@ static bool from_resident(sk_stage *s, sk_stage_lane *l, const sk_reuse_hit *hit
     if (hit->tier[SKIPPY_TIER_RESIDENT].length != length) return false;
     uint64_t id = hit->tier[SKIPPY_TIER_RESIDENT].id;
     sk_lane_reset(s, l);
-    const sk_reuse_entry *x = sk_reuse_entry_at(&s->hold.reuse, id);
-    l->lineage = x ? sk_lineage_cut(x->lineage, length) : NULL;
     sk_err err = {0};
-    if (sk_reuse_restore(&s->hold.reuse, id, length, l->id, &err)) {
+    if (sk_reuse_restore(&s->hold.reuse, id, length, l->id, &l->lineage, &err)) {
         sk_lane_reset(s, l);
         return false;
     }
