@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "bench/process.h"
 
-enum { SK_MAX_SERIES = 4 };
+enum { SK_MAX_SERIES = 40 };
 
 typedef struct sk_sample {
     double ms;
