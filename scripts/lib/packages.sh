@@ -33,6 +33,8 @@ package_present() {
     build-essential) has_command cc c++ make ;;
     ninja-build) has_command ninja ;;
     nodejs) has_command node ;;
+    gnuplot-nox) has_command gnuplot ;; # gnuplot-qt and gnuplot-x11 have it as well
+    python3-jsonschema) has_command python3 && python3 -c 'import jsonschema' 2>/dev/null ;;
     iproute2) has_command ip || [ -x /usr/sbin/ip ] ;; # not on everybody's PATH
     libevent-dev) has_library libevent libevent_openssl libevent_pthreads ;;
     libssl-dev) has_library openssl ;;

@@ -71,7 +71,7 @@ out:
     return rc;
 }
 
-static bool says_synthetic(const sk_model *m) {
+bool sk_facts_synthetic(const sk_model *m) {
     static const char *const keys[] = {"general.name",     "general.description", "general.basename",
                                        "general.finetune", "general.author",      "general.organization"};
     char value[512];
@@ -103,7 +103,7 @@ int sk_facts_model(sk_bench_facts *f, const char *path, sk_err *e) {
         snprintf(f->model_name, sizeof f->model_name, "%s", info->name[0] ? info->name : info->id);
         snprintf(f->arch, sizeof f->arch, "%s", info->arch);
         f->n_ctx_train = context_length(m, f->arch);
-        f->synthetic = says_synthetic(m);
+        f->synthetic = sk_facts_synthetic(m);
         rc = digest_file(path, f->digest, &f->file_bytes, e);
     }
     sk_model_free(m);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "runtime/model.h"
 
 typedef struct sk_bench_facts {
     char cpu[128]; /* model name, "unknown CPU" where the kernel does not say */
@@ -24,5 +25,7 @@ typedef struct sk_bench_facts {
 void sk_facts_machine(sk_bench_facts *f);
 /* Fills the fields about the model; reads the whole file once. Errors: those of sk_model_load, SKIPPY_E_IO. */
 int sk_facts_model(sk_bench_facts *f, const char *path, sk_err *e);
+/* True when the model's metadata says that its weights are not trained. */
+bool sk_facts_synthetic(const sk_model *m);
 
 #endif

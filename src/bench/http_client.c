@@ -12,9 +12,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "bench/interrupt.h"
 
-enum { READ_CHUNK = 16384 };
+enum { READ_CHUNK = 16384, WAIT_SLICE_MS = 200 };
+
+/* Where a body goes: into a buffer, or to a function as it arrives. */
+typedef struct body_sink {
+    sk_buf *buf;            /* NULL = to the function */
+    sk_http_piece_fn piece; /* NULL = into the buffer */
+    void *ud;
+    size_t total;
+} body_sink;
 
 /* Facts of a response head that decide how the body is read. */
 typedef struct head {
@@ -92,22 +101,35 @@ static int send_all(sk_http_client *c, const sk_buf *out, sk_err *e) {
     return SKIPPY_OK;
 }
 
-/* Reads once into c->in. *got is 0 at the end of the stream. */
-static int read_some(sk_http_client *c, size_t *got, sk_err *e) {
-    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+/* Waits until the server has sent something or has closed. A signal wakes only one thread of a program, so that the
+ * others have to look for themselves from time to time. */
+static int wait_readable(sk_http_client *c, sk_err *e) {
+    const uint64_t begin = sk_now_ns();
     for (;;) {
-        const int ready = poll(&p, 1, c->timeout_ms);
-        if (ready == 0) {
-            return sk_err_set(e, SKIPPY_E_TIMEOUT, "the server was silent for %d ms", c->timeout_ms);
-        }
+        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+        const int64_t left = c->timeout_ms - (int64_t)((sk_now_ns() - begin) / 1000000u);
+        const int ready = poll(&p, 1, left <= 0 ? 0 : left < WAIT_SLICE_MS ? (int)left : WAIT_SLICE_MS);
         if (ready < 0 && errno != EINTR) {
             return sk_err_set(e, SKIPPY_E_IO, "cannot wait for the server: %s", strerror(errno));
         }
         if (sk_interrupted()) {
             return sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted");
         }
-        if (ready < 0) {
-            continue;
+        if (ready > 0) {
+            return SKIPPY_OK;
+        }
+        if (left <= 0) {
+            return sk_err_set(e, SKIPPY_E_TIMEOUT, "the server was silent for %d ms", c->timeout_ms);
+        }
+    }
+}
+
+/* Reads once into c->in. *got is 0 at the end of the stream. */
+static int read_some(sk_http_client *c, size_t *got, sk_err *e) {
+    for (;;) {
+        const int rc = wait_readable(c, e);
+        if (rc != SKIPPY_OK) {
+            return rc;
         }
         if (!sk_buf_reserve(&c->in, READ_CHUNK)) {
             return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory while reading an answer");
@@ -231,20 +253,34 @@ static int parse_head(const char *text, size_t len, head *h, sk_err *e) {
     return SKIPPY_OK;
 }
 
-/* Moves exactly n bytes of the stream to out. */
-static int take(sk_http_client *c, size_t n, sk_buf *out, sk_err *e) {
-    if (n > SK_HTTP_MAX_BODY || out->len > SK_HTTP_MAX_BODY - n) {
+static int put(body_sink *s, const char *data, size_t n, sk_err *e) {
+    if (s->piece) {
+        return s->piece(s->ud, data, n, e);
+    }
+    sk_buf_add(s->buf, data, n);
+    return s->buf->failed ? sk_err_set(e, SKIPPY_E_NOMEM, "out of memory while reading an answer") : SKIPPY_OK;
+}
+
+/* Moves exactly n bytes of the stream to out, each as soon as it is there. */
+static int take(sk_http_client *c, size_t n, body_sink *out, sk_err *e) {
+    if (n > SK_HTTP_MAX_BODY || out->total > SK_HTTP_MAX_BODY - n) {
         return sk_err_set(e, SKIPPY_E_TOO_LARGE, "the answer is larger than %zu bytes", SK_HTTP_MAX_BODY);
     }
-    while (c->in.len < n) {
-        const int rc = need_more(c, "a body", e);
+    out->total += n;
+    while (n > 0) {
+        int rc = c->in.len == 0 ? need_more(c, "a body", e) : SKIPPY_OK;
         if (rc != SKIPPY_OK) {
             return rc;
         }
+        const size_t piece = c->in.len < n ? c->in.len : n;
+        rc = put(out, c->in.data, piece, e);
+        sk_buf_consume(&c->in, piece);
+        if (rc != SKIPPY_OK) {
+            return rc;
+        }
+        n -= piece;
     }
-    sk_buf_add(out, c->in.data, n);
-    sk_buf_consume(&c->in, n);
-    return out->failed ? sk_err_set(e, SKIPPY_E_NOMEM, "out of memory while reading an answer") : SKIPPY_OK;
+    return SKIPPY_OK;
 }
 
 static int skip_line(sk_http_client *c, size_t *len, sk_err *e) {
@@ -255,7 +291,7 @@ static int skip_line(sk_http_client *c, size_t *len, sk_err *e) {
     return rc;
 }
 
-static int read_chunked(sk_http_client *c, sk_buf *out, sk_err *e) {
+static int read_chunked(sk_http_client *c, body_sink *out, sk_err *e) {
     for (;;) {
         size_t line = 0;
         size_t size = 0;
@@ -292,7 +328,7 @@ static int read_chunked(sk_http_client *c, sk_buf *out, sk_err *e) {
     return SKIPPY_OK;
 }
 
-static int read_to_end(sk_http_client *c, sk_buf *out, sk_err *e) {
+static int read_to_end(sk_http_client *c, body_sink *out, sk_err *e) {
     for (;;) {
         size_t got = 0;
         int rc = c->in.len ? take(c, c->in.len, out, e) : SKIPPY_OK;
@@ -305,7 +341,8 @@ static int read_to_end(sk_http_client *c, sk_buf *out, sk_err *e) {
     }
 }
 
-static int read_response(sk_http_client *c, sk_http_response *r, sk_err *e) {
+/* piece: where the body of a 200 goes, NULL = into r->body. */
+static int read_response(sk_http_client *c, sk_http_piece_fn piece, void *ud, sk_http_response *r, sk_err *e) {
     head h;
     size_t end = 0;
     int rc;
@@ -322,44 +359,67 @@ static int read_response(sk_http_client *c, sk_http_response *r, sk_err *e) {
     r->status = h.status;
     r->keep_alive = h.keep_alive;
     sk_buf_clear(&r->body);
+    body_sink out = {.buf = &r->body};
+    if (piece && h.status == 200) {
+        out = (body_sink){.piece = piece, .ud = ud};
+    }
     if (h.status == 204 || h.status == 304) {
         return SKIPPY_OK;
     }
     if (h.chunked) {
-        return read_chunked(c, &r->body, e);
+        return read_chunked(c, &out, e);
     }
     if (h.has_length) {
-        return take(c, h.length, &r->body, e);
+        return take(c, h.length, &out, e);
     }
     r->keep_alive = false; /* without a length only the end of the connection ends the body */
-    return read_to_end(c, &r->body, e);
+    return read_to_end(c, &out, e);
+}
+
+static void write_request(const sk_http_client *c, const char *method, const char *path, const char *body, size_t len,
+                          bool keep_alive, sk_buf *out) {
+    sk_buf_printf(out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: %s\r\n", method, path, (unsigned)c->port,
+                  keep_alive ? "keep-alive" : "close");
+    if (body) {
+        sk_buf_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", len);
+    }
+    sk_buf_str(out, "\r\n");
+    if (body) {
+        sk_buf_add(out, body, len);
+    }
+}
+
+/* Sends what is in out (freed here) and reads the answer. */
+static int exchange(sk_http_client *c, sk_buf *out, sk_http_piece_fn piece, void *ud, sk_http_response *r, sk_err *e) {
+    int rc = out->failed ? sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for a request") : SKIPPY_OK;
+    if (rc == SKIPPY_OK && c->fd < 0) {
+        rc = connect_local(c, e);
+    }
+    if (rc == SKIPPY_OK) {
+        rc = send_all(c, out, e);
+    }
+    if (rc == SKIPPY_OK) {
+        rc = read_response(c, piece, ud, r, e);
+    }
+    if (rc != SKIPPY_OK || !r->keep_alive) {
+        disconnect(c);
+    }
+    sk_buf_free(out);
+    return rc;
 }
 
 int sk_http_client_request(sk_http_client *c, const char *method, const char *path, const char *body, size_t len,
                            sk_http_response *r, sk_err *e) {
     sk_buf out = {0};
-    sk_buf_printf(&out, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nConnection: keep-alive\r\n", method, path,
-                  (unsigned)c->port);
-    if (body) {
-        sk_buf_printf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n", len);
-    }
-    sk_buf_str(&out, "\r\n");
-    if (body) {
-        sk_buf_add(&out, body, len);
-    }
-    int rc = out.failed ? sk_err_set(e, SKIPPY_E_NOMEM, "out of memory for a request of %zu bytes", len) : SKIPPY_OK;
-    if (rc == SKIPPY_OK && c->fd < 0) {
-        rc = connect_local(c, e);
-    }
-    if (rc == SKIPPY_OK) {
-        rc = send_all(c, &out, e);
-    }
-    if (rc == SKIPPY_OK) {
-        rc = read_response(c, r, e);
-    }
-    if (rc != SKIPPY_OK || !r->keep_alive) {
-        disconnect(c);
-    }
-    sk_buf_free(&out);
+    write_request(c, method, path, body, len, true, &out);
+    return exchange(c, &out, NULL, NULL, r, e);
+}
+
+int sk_http_client_stream(sk_http_client *c, const char *path, const char *body, size_t len, sk_http_piece_fn piece,
+                          void *ud, sk_http_response *r, sk_err *e) {
+    sk_buf out = {0};
+    write_request(c, "POST", path, body, len, false, &out);
+    const int rc = exchange(c, &out, piece, ud, r, e);
+    disconnect(c); /* also where the server would have kept it */
     return rc;
 }

@@ -17,7 +17,7 @@
 
 typedef struct sk_http_client {
     uint16_t port;  /* on 127.0.0.1 */
-    int timeout_ms; /* longest silence while waiting for bytes */
+    int timeout_ms; /* longest silence while waiting for bytes; a signal ends the wait within a fifth of a second */
     int fd;         /* -1 = not connected */
     sk_buf in;      /* bytes that were read but not consumed yet */
 } sk_http_client;
@@ -42,6 +42,13 @@ int sk_http_client_prepare(sk_http_client *c, sk_err *e);
  * SKIPPY_E_NOMEM. */
 int sk_http_client_request(sk_http_client *c, const char *method, const char *path, const char *body, size_t len,
                            sk_http_response *r, sk_err *e);
+/* The same for an answer that arrives over time: every piece of the body of a 200 goes to `piece` as soon as it is
+ * there, without the framing of chunks; the body of any other status goes into r->body. The server is asked to close
+ * the connection afterwards. `piece` returns SKIPPY_OK, or an error that ends the exchange. Errors: those of
+ * sk_http_client_request and of `piece`. */
+typedef int (*sk_http_piece_fn)(void *ud, const char *data, size_t len, sk_err *e);
+int sk_http_client_stream(sk_http_client *c, const char *path, const char *body, size_t len, sk_http_piece_fn piece,
+                          void *ud, sk_http_response *r, sk_err *e);
 void sk_http_response_free(sk_http_response *r);
 
 #endif

@@ -8,120 +8,22 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "bench/endpoint.h"
 #include "bench/http_client.h"
-
-enum { MAX_ANSWERS = 4 };
-
-/* A server for tests: for each request it writes the next answer as it stands, in pieces of `piece` bytes, and closes
- * the connection after an answer that asks for it. */
-typedef struct fake {
-    int listener;
-    uint16_t port;
-    pthread_t thread;
-    const char *answers[MAX_ANSWERS];
-    bool close_after[MAX_ANSWERS];
-    size_t n_answers;
-    size_t piece; /* 0 = all at once */
-    size_t connections;
-    char last_request[4096];
-} fake;
-
-/* Reads one request: the head, and the body that its Content-Length says. False when the client left. */
-static bool read_request(fake *f, int fd) {
-    size_t n = 0;
-    f->last_request[0] = '\0';
-    for (;;) {
-        const char *end = strstr(f->last_request, "\r\n\r\n");
-        const char *length = strstr(f->last_request, "Content-Length: ");
-        const size_t want = length ? strtoul(length + 16, NULL, 10) : 0;
-        if (end && strlen(end + 4) >= want) {
-            return true;
-        }
-        const ssize_t got =
-            n + 1 < sizeof f->last_request ? read(fd, f->last_request + n, sizeof f->last_request - 1 - n) : 0;
-        if (got <= 0) {
-            return false;
-        }
-        n += (size_t)got;
-        f->last_request[n] = '\0';
-    }
-}
-
-static void write_pieces(const fake *f, int fd, const char *text) {
-    const size_t len = strlen(text);
-    const size_t step = f->piece ? f->piece : len;
-    for (size_t at = 0; at < len;) {
-        const size_t want = len - at < step ? len - at : step;
-        const ssize_t n = send(fd, text + at, want, MSG_NOSIGNAL);
-        if (n <= 0) {
-            return;
-        }
-        at += (size_t)n;
-    }
-}
-
-static void *serve(void *ud) {
-    fake *f = ud;
-    int fd = -1;
-    for (size_t i = 0; i < f->n_answers;) {
-        if (fd < 0) {
-            fd = accept(f->listener, NULL, NULL);
-            f->connections++;
-        }
-        if (fd < 0) {
-            break;
-        }
-        if (!read_request(f, fd)) {
-            close(fd);
-            fd = -1;
-            continue;
-        }
-        write_pieces(f, fd, f->answers[i]);
-        if (f->close_after[i]) {
-            close(fd);
-            fd = -1;
-        }
-        i++;
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return NULL;
-}
-
-static void fake_start(fake *f) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof a;
-    f->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(f->listener >= 0);
-    assert_int_equal(bind(f->listener, (const struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(listen(f->listener, 4), 0);
-    assert_int_equal(getsockname(f->listener, (struct sockaddr *)&a, &len), 0);
-    f->port = ntohs(a.sin_port);
-    assert_int_equal(pthread_create(&f->thread, NULL, serve, f), 0);
-}
-
-static void fake_end(fake *f) {
-    pthread_join(f->thread, NULL);
-    close(f->listener);
-}
+#include "bench/scripted_server.h"
 
 /* One GET to a server that gives this one answer. */
 static int ask(const char *answer, bool close_after, size_t piece, sk_http_response *r, sk_err *e) {
-    fake f = {.answers = {answer}, .close_after = {close_after}, .n_answers = 1, .piece = piece};
+    scripted_server f = {.answers = {answer}, .close_after = {close_after}, .n_answers = 1, .piece = piece};
     sk_http_client c;
-    fake_start(&f);
+    scripted_start(&f);
     sk_http_client_init(&c, f.port, 5000);
     const int rc = sk_http_client_request(&c, "GET", "/x", NULL, 0, r, e);
     sk_http_client_close(&c);
-    fake_end(&f);
+    scripted_end(&f);
     return rc;
 }
 
@@ -230,12 +132,12 @@ static void an_answer_larger_than_the_limit_is_refused(void **state) {
 
 static void a_connection_is_kept_for_the_next_request(void **state) {
     (void)state;
-    fake f = {
+    scripted_server f = {
         .answers = {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"},
         .n_answers = 2};
     sk_http_client c;
     sk_http_response r = {0};
-    fake_start(&f);
+    scripted_start(&f);
     sk_http_client_init(&c, f.port, 5000);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(sk_http_client_prepare(&c, NULL), SKIPPY_OK);
@@ -243,7 +145,7 @@ static void a_connection_is_kept_for_the_next_request(void **state) {
         assert_int_equal(r.body.data[0], "ab"[i]);
     }
     sk_http_client_close(&c);
-    fake_end(&f);
+    scripted_end(&f);
     assert_int_equal(f.connections, 1);
     assert_non_null(strstr(f.last_request, "POST /p HTTP/1.1\r\n"));
     assert_non_null(strstr(f.last_request, "Content-Length: 2\r\n\r\n{}"));
@@ -252,13 +154,13 @@ static void a_connection_is_kept_for_the_next_request(void **state) {
 
 static void a_connection_that_the_server_ends_is_made_anew(void **state) {
     (void)state;
-    fake f = {.answers = {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na",
-                          "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"},
-              .close_after = {true, false},
-              .n_answers = 2};
+    scripted_server f = {.answers = {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\na",
+                                     "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nb"},
+                         .close_after = {true, false},
+                         .n_answers = 2};
     sk_http_client c;
     sk_http_response r = {0};
-    fake_start(&f);
+    scripted_start(&f);
     sk_http_client_init(&c, f.port, 5000);
     assert_int_equal(sk_http_client_request(&c, "GET", "/", NULL, 0, &r, NULL), SKIPPY_OK);
     assert_int_equal(c.fd, -1);
@@ -266,7 +168,7 @@ static void a_connection_that_the_server_ends_is_made_anew(void **state) {
     assert_int_equal(sk_http_client_request(&c, "GET", "/", NULL, 0, &r, NULL), SKIPPY_OK);
     assert_string_equal(r.body.data, "b");
     sk_http_client_close(&c);
-    fake_end(&f);
+    scripted_end(&f);
     assert_int_equal(f.connections, 2);
     sk_http_response_free(&r);
 }
@@ -292,9 +194,78 @@ static void a_silent_server_is_given_up(void **state) {
     sk_http_response_free(&r);
 }
 
+/* The pieces of a stream, and the error that its reader gives for each of them. */
+typedef struct received {
+    sk_buf text;
+    size_t pieces;
+    int rc;
+} received;
+
+static int receive(void *ud, const char *data, size_t len, sk_err *e) {
+    received *r = ud;
+    sk_buf_add(&r->text, data, len);
+    r->pieces++;
+    return r->rc == SKIPPY_OK ? SKIPPY_OK : sk_err_set(e, r->rc, "enough");
+}
+
+/* One streamed POST to a server that gives this one answer. */
+static int stream(const char *answer, size_t piece, received *got, sk_http_response *r, sk_err *e) {
+    scripted_server f = {.answers = {answer}, .close_after = {true}, .n_answers = 1, .piece = piece};
+    sk_http_client c;
+    scripted_start(&f);
+    sk_http_client_init(&c, f.port, 5000);
+    const int rc = sk_http_client_stream(&c, "/p", "{}", 2, receive, got, r, e);
+    assert_int_equal(c.fd, -1);
+    sk_http_client_close(&c);
+    scripted_end(&f);
+    assert_non_null(strstr(f.last_request, "Connection: close\r\n"));
+    return rc;
+}
+
+static void a_streamed_body_comes_in_pieces_without_its_framing(void **state) {
+    (void)state;
+    static const char *const answers[] = {
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world", "HTTP/1.0 200 OK\r\n\r\nhello world"};
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        for (size_t piece = 0; piece < 4; piece++) {
+            received got = {.rc = SKIPPY_OK};
+            sk_http_response r = {0};
+            assert_int_equal(stream(answers[i], piece, &got, &r, NULL), SKIPPY_OK);
+            assert_string_equal(got.text.data, "hello world");
+            assert_int_equal(r.body.len, 0);
+            sk_http_response_free(&r);
+            sk_buf_free(&got.text);
+        }
+    }
+}
+
+static void the_body_of_a_refused_stream_is_kept_whole(void **state) {
+    (void)state;
+    received got = {.rc = SKIPPY_OK};
+    sk_http_response r = {0};
+    assert_int_equal(stream("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy", 0, &got, &r, NULL), SKIPPY_OK);
+    assert_int_equal(r.status, 503);
+    assert_string_equal(r.body.data, "busy");
+    assert_int_equal(got.pieces, 0);
+    sk_http_response_free(&r);
+}
+
+static void the_reader_of_a_stream_can_end_it(void **state) {
+    (void)state;
+    received got = {.rc = SKIPPY_E_CORRUPT};
+    sk_http_response r = {0};
+    sk_err e = {0};
+    assert_int_equal(stream("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno", 0, &got, &r, &e), SKIPPY_E_CORRUPT);
+    assert_string_equal(e.text, "enough");
+    assert_int_equal(got.pieces, 1);
+    sk_http_response_free(&r);
+    sk_buf_free(&got.text);
+}
+
 static void a_completion_is_read_with_its_counts(void **state) {
     (void)state;
-    fake f = {
+    scripted_server f = {
         .answers =
             {"HTTP/1.1 200 OK\r\nContent-Length: 118\r\n\r\n"
              "{\"content\":\"hi\",\"tokens\":[17,4],\"timings\":{\"cache_n\":12,\"prompt_n\":3,\"predicted_n\":2},"
@@ -303,11 +274,11 @@ static void a_completion_is_read_with_its_counts(void **state) {
     sk_endpoint ep;
     sk_reply r;
     sk_err e = {0};
-    fake_start(&f);
+    scripted_start(&f);
     sk_endpoint_init(&ep, f.port, 5000);
     assert_int_equal(sk_endpoint_complete(&ep, "say \"hi\"", 2, &r, &e), SKIPPY_OK);
     sk_endpoint_close(&ep);
-    fake_end(&f);
+    scripted_end(&f);
     assert_string_equal(r.text, "hi");
     assert_int_equal(r.first_token, 17);
     assert_int_equal(r.cache_n, 12);
@@ -321,7 +292,7 @@ static void a_completion_is_read_with_its_counts(void **state) {
 
 static void a_refusal_keeps_the_servers_words(void **state) {
     (void)state;
-    fake f = {
+    scripted_server f = {
         .answers =
             {"HTTP/1.1 400 Bad Request\r\nContent-Length: 40\r\n\r\n{\"error\":{\"message\":\"it does not fit\"}}\n",
              "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nnot JSON!", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"},
@@ -329,7 +300,7 @@ static void a_refusal_keeps_the_servers_words(void **state) {
     sk_endpoint ep;
     sk_reply r;
     sk_err e = {0};
-    fake_start(&f);
+    scripted_start(&f);
     sk_endpoint_init(&ep, f.port, 5000);
     assert_int_equal(sk_endpoint_complete(&ep, "x", 1, &r, &e), SKIPPY_E_RUNTIME);
     assert_string_equal(e.text, "/completion answered 400: it does not fit");
@@ -337,7 +308,7 @@ static void a_refusal_keeps_the_servers_words(void **state) {
     assert_int_equal(sk_endpoint_complete(&ep, "x", 1, &r, &e), SKIPPY_E_CORRUPT);
     assert_string_equal(e.text, "/completion answered without content or timings");
     sk_endpoint_close(&ep);
-    fake_end(&f);
+    scripted_end(&f);
 }
 
 int main(void) {
@@ -352,6 +323,9 @@ int main(void) {
         cmocka_unit_test(a_connection_is_kept_for_the_next_request),
         cmocka_unit_test(a_connection_that_the_server_ends_is_made_anew),
         cmocka_unit_test(a_silent_server_is_given_up),
+        cmocka_unit_test(a_streamed_body_comes_in_pieces_without_its_framing),
+        cmocka_unit_test(the_body_of_a_refused_stream_is_kept_whole),
+        cmocka_unit_test(the_reader_of_a_stream_can_end_it),
         cmocka_unit_test(a_completion_is_read_with_its_counts),
         cmocka_unit_test(a_refusal_keeps_the_servers_words),
     };

@@ -151,6 +151,13 @@ int sk_process_start_piped(sk_process *p, const char *const *argv, const char *l
     return rc;
 }
 
+static void note_end(sk_process *p, int status) {
+    sk_interrupt_unwatch(p->pid);
+    p->pid = 0;
+    p->ended = true;
+    p->status = status;
+}
+
 bool sk_process_alive(sk_process *p, int *status) {
     int st = 0;
     if (p->pid <= 0) {
@@ -160,8 +167,7 @@ bool sk_process_alive(sk_process *p, int *status) {
     if (r == 0 || (r < 0 && errno == EINTR)) {
         return true;
     }
-    sk_interrupt_unwatch(p->pid);
-    p->pid = 0;
+    note_end(p, st);
     if (status) {
         *status = st;
     }
@@ -190,10 +196,11 @@ bool sk_process_stop(sk_process *p, int grace_ms) {
     kill(-p->pid, SIGTERM);
     while (sk_process_alive(p, NULL)) {
         if (sk_now_ns() >= deadline) {
+            int status = 0;
             kill(-p->pid, SIGKILL);
-            waitpid(p->pid, NULL, 0);
-            sk_interrupt_unwatch(p->pid);
-            p->pid = 0;
+            waitpid(p->pid, &status, 0);
+            note_end(p, status);
+            p->forced = true;
             return false;
         }
         sleep_ms(POLL_MS);

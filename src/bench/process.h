@@ -12,7 +12,10 @@
 #include "base/err.h"
 
 typedef struct sk_process {
-    pid_t pid; /* 0 = none; also the id of its process group */
+    pid_t pid;   /* 0 = none; also the id of its process group */
+    bool ended;  /* it ran and has ended: */
+    int status;  /* how, as waitpid gives it */
+    bool forced; /* SIGTERM was not enough */
     char log_path[1024];
 } sk_process;
 

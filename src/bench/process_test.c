@@ -103,6 +103,67 @@ static void processor_time_grows_while_a_child_works(void **state) {
     assert_int_equal(sk_process_cpu_ns(&p), 0); /* nobody is there */
 }
 
+static void how_a_child_ended_is_remembered(void **state) {
+    (void)state;
+    const char *argv[] = {"sh", "-c", "exit 7", NULL};
+    sk_process p;
+    assert_int_equal(sk_process_start(&p, argv, NULL, log_path, NULL), SKIPPY_OK);
+    assert_false(p.ended);
+    assert_int_equal(sk_process_wait(&p, 10000, NULL, NULL), SKIPPY_OK);
+    assert_true(p.ended && !p.forced);
+    assert_true(WIFEXITED(p.status) && WEXITSTATUS(p.status) == 7);
+}
+
+static void a_server_gets_its_environment_and_a_file_for_its_output(void **state) {
+    (void)state;
+    static const char *const env[] = {"SAY=some words"};
+    char out_path[160];
+    char text[32] = "";
+    snprintf(out_path, sizeof out_path, "%s/out", dir);
+    const sk_launch l = {.program = "sh",
+                         .subcommand = "-c",
+                         .model = "echo $SAY", /* as sh -c -m 'echo $SAY' */
+                         .lanes = 1,
+                         .threads = 1,
+                         .n_ctx = 1,
+                         .env = env,
+                         .n_env = 1,
+                         .out_path = out_path,
+                         .ready_timeout_ms = 10000};
+    sk_process p;
+    sk_buf command = {0};
+    uint16_t port = 0;
+    assert_int_equal(sk_launch_server(&l, log_path, &p, &port, &command, NULL), SKIPPY_E_RUNTIME);
+    FILE *f = fopen(out_path, "re");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    assert_string_equal(text, "some words\n");
+    assert_ptr_equal(strstr(command.data, "env SAY=some words sh -c -m echo $SAY"), command.data);
+    remove(out_path);
+    sk_buf_free(&command);
+}
+
+static void the_end_of_long_last_words_is_what_is_shown(void **state) {
+    (void)state;
+    const sk_launch l = {.program = "sh",
+                         .subcommand = "-c",
+                         .model = "printf 'begin %0700d the reason' 7 >&2",
+                         .lanes = 1,
+                         .threads = 1,
+                         .n_ctx = 1,
+                         .ready_timeout_ms = 10000};
+    sk_process p;
+    sk_buf command = {0};
+    sk_err e = {0};
+    uint16_t port = 0;
+    assert_int_equal(sk_launch_server(&l, log_path, &p, &port, &command, &e), SKIPPY_E_RUNTIME);
+    assert_null(strstr(e.text, "begin"));
+    assert_non_null(strstr(e.text, "its last words: 000"));
+    assert_string_equal(e.text + strlen(e.text) - strlen("7 the reason"), "7 the reason");
+    sk_buf_free(&command);
+}
+
 static void a_server_gets_the_cache_directory_that_it_is_told(void **state) {
     (void)state;
     const sk_launch l = {.program = "no-such-program",
@@ -190,6 +251,8 @@ static void a_child_that_ignores_sigterm_is_killed(void **state) {
     }
     assert_false(sk_process_stop(&p, 50));
     assert_int_equal(p.pid, 0);
+    assert_true(p.ended && p.forced);
+    assert_true(WIFSIGNALED(p.status) && WTERMSIG(p.status) == SIGKILL);
     sk_buf_free(&text);
 }
 
@@ -299,6 +362,9 @@ int main(void) {
         cmocka_unit_test(a_piped_child_is_asked_and_answers),
         cmocka_unit_test(a_piped_program_that_is_not_there_leaves_no_pipes),
         cmocka_unit_test(processor_time_grows_while_a_child_works),
+        cmocka_unit_test(how_a_child_ended_is_remembered),
+        cmocka_unit_test(a_server_gets_its_environment_and_a_file_for_its_output),
+        cmocka_unit_test(the_end_of_long_last_words_is_what_is_shown),
         cmocka_unit_test(a_server_gets_the_cache_directory_that_it_is_told),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error_in_words),
         cmocka_unit_test(a_log_that_cannot_be_written_is_an_error),

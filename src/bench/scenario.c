@@ -119,21 +119,21 @@ const sk_scenario *sk_scenario_find(const char *name, size_t len) {
     return NULL;
 }
 
-int sk_run_send(sk_run *r, const sk_conversation *c, size_t n_predict, const char *series, bool cold,
-                const char **answer, sk_err *e) {
+int sk_measured_send(sk_endpoint *ep, sk_measurement *m, const sk_conversation *c, size_t n_predict, const char *series,
+                     bool cold, const char **answer, sk_err *e) {
     sk_reply reply = {0};
     if (sk_interrupted()) {
         return sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted");
     }
-    int rc = sk_conversation_send(c, r->ep, n_predict, &reply, e);
+    int rc = sk_conversation_send(c, ep, n_predict, &reply, e);
     if (rc == SKIPPY_OK && series) {
-        rc = sk_measurement_add(r->m, series, reply.ms, reply.cache_n, reply.prompt_n, e);
+        rc = sk_measurement_add(m, series, reply.ms, reply.cache_n, reply.prompt_n, e);
     }
     if (rc != SKIPPY_OK) {
         sk_reply_free(&reply);
         return rc;
     }
-    rc = sk_measurement_answer(r->m,
+    rc = sk_measurement_answer(m,
                                (sk_answer){.cold = cold,
                                            .first_token = reply.first_token,
                                            .text = reply.text,
@@ -142,20 +142,29 @@ int sk_run_send(sk_run *r, const sk_conversation *c, size_t n_predict, const cha
                                            .n_predict = n_predict},
                                e);
     if (rc == SKIPPY_OK && answer) {
-        *answer = r->m->answers[r->m->n_answers - 1].text;
+        *answer = m->answers[m->n_answers - 1].text;
     }
     return rc;
 }
 
-int sk_run_note_template(sk_run *r, const sk_conversation *c, sk_err *e) {
+int sk_run_send(sk_run *r, const sk_conversation *c, size_t n_predict, const char *series, bool cold,
+                const char **answer, sk_err *e) {
+    return sk_measured_send(r->ep, r->m, c, n_predict, series, cold, answer, e);
+}
+
+int sk_prompts_note_template(sk_prompts *p, sk_endpoint *ep, const sk_conversation *c, sk_err *e) {
     char *prompt = NULL;
     if (!c->chat) {
         return SKIPPY_OK;
     }
-    const int rc = sk_endpoint_apply_template(r->ep, c->messages, &prompt, e);
+    const int rc = sk_endpoint_apply_template(ep, c->messages, &prompt, e);
     if (rc == SKIPPY_OK) {
-        sk_prompts_note(&r->prompts, prompt, strlen(prompt));
+        sk_prompts_note(p, prompt, strlen(prompt));
     }
     free(prompt);
     return rc;
+}
+
+int sk_run_note_template(sk_run *r, const sk_conversation *c, sk_err *e) {
+    return sk_prompts_note_template(&r->prompts, r->ep, c, e);
 }

@@ -77,9 +77,13 @@ const sk_scenario *sk_scenario_find(const char *name, size_t len);
 /* Sends text or conversation c. series != NULL: the time is a sample of it. The answer is kept for the comparison;
  * *answer (may be NULL) is valid until the next send. Errors: those of the endpoint, SKIPPY_E_CANCELLED. */
 struct sk_conversation;
+int sk_measured_send(sk_endpoint *ep, sk_measurement *m, const struct sk_conversation *c, size_t n_predict,
+                     const char *series, bool cold, const char **answer, sk_err *e);
+/* The same with the connection and the measurement of a run. */
 int sk_run_send(sk_run *r, const struct sk_conversation *c, size_t n_predict, const char *series, bool cold,
                 const char **answer, sk_err *e);
 /* Chat form: both servers must render the messages to the same prompt, so the rendering becomes part of the digest. */
+int sk_prompts_note_template(sk_prompts *p, sk_endpoint *ep, const struct sk_conversation *c, sk_err *e);
 int sk_run_note_template(sk_run *r, const struct sk_conversation *c, sk_err *e);
 
 int sk_scenario_exact(sk_run *r, sk_err *e);

@@ -13,6 +13,7 @@
 #include "bench/interrupt.h"
 #include "bench/quick.h"
 #include "cli/bench_evict.h"
+#include "cli/bench_family.h"
 #include "cli/bench_relay.h"
 #include "cli/bench_stages.h"
 #include "cli/bench_store.h"
@@ -30,6 +31,10 @@ static const char HELP[] =
     "       skippy bench store -m MODEL.gguf [options]\n"
     "       skippy bench stages -m MODEL.gguf [options]\n"
     "       skippy bench relay --to HOST:PORT [options]\n"
+    "       skippy bench family --models DIR [options]\n"
+    "       skippy bench models --root DIR [options]\n"
+    "       skippy bench prepare-full | prepare-use-cases | run --input FILE --output DIR\n"
+    "       skippy bench report --input FILE --output FILE [options]\n"
     "\n"
     "quick starts llama-server and skippy in turn, sends both the same requests over HTTP and compares the times.\n"
     "bare times llama_decode of the new tokens of the 'prefix' scenario without a server.\n"
@@ -37,6 +42,8 @@ static const char HELP[] =
     "store measures what stored state costs and saves, without a server; its options: skippy bench store --help.\n"
     "stages measures one model over several processes, against llama.cpp's RPC: skippy bench stages --help.\n"
     "relay delays, stalls and cuts TCP connections: skippy bench relay --help.\n"
+    "family compares with llama-server on fourteen model families, with receipts and a report: skippy bench family\n"
+    "--help. models finds or makes its models; prepare-full, prepare-use-cases, run and report are its steps.\n"
     "\n"
     "  -m, --model FILE         the GGUF\n"
     "  -t, --threads N          threads of each server (default: cores)\n"
@@ -362,6 +369,12 @@ static const struct bench_command {
     {"store", sk_cli_bench_store},
     {"stages", sk_cli_bench_stages},
     {"relay", sk_cli_bench_relay},
+    {"family", sk_cli_bench_family},
+    {"models", sk_cli_bench_models},
+    {"prepare-full", sk_cli_bench_prepare_full},
+    {"prepare-use-cases", sk_cli_bench_prepare_use_cases},
+    {"run", sk_cli_bench_run},
+    {"report", sk_cli_bench_report},
 };
 
 int sk_cli_bench(int argc, char **argv) {
@@ -369,7 +382,8 @@ int sk_cli_bench(int argc, char **argv) {
     options o = {.quick = {.out_dir = "bench-quick", .timeout_s = 900, .version = SKIPPY_VERSION}};
     sk_sizes_default(&o.quick.sizes);
     if (argc < 2) {
-        fprintf(stderr, "%s: which one: quick, bare, evict, store, stages or relay? Try 'skippy bench --help'.\n",
+        fprintf(stderr,
+                "%s: which one: quick, bare, evict, store, stages, relay or family? Try 'skippy bench --help'.\n",
                 NAME);
         return EXIT_USAGE;
     }
@@ -380,7 +394,7 @@ int sk_cli_bench(int argc, char **argv) {
     }
     for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++) {
         if (strcmp(what, COMMANDS[i].what) == 0) {
-            static char own[32];
+            static char own[48];
             snprintf(own, sizeof own, "%s %s", NAME, what);
             argv[1] = own;
             return COMMANDS[i].run(argc - 1, argv + 1);

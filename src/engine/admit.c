@@ -270,19 +270,28 @@ static void count_lookup(sk_engine *en, sk_job *j, const sk_start *s) {
 
 /* ---- boundaries where a later request will want to start ---- */
 
+/* A stop costs a decode of its own, and the state of a hybrid is large: a boundary this close behind the state that is
+ * restored would save a later request less than it costs this one. */
+static bool is_worth_a_stop(const sk_start *s, size_t at) {
+    return s->length == 0 || at > s->length + SK_MIN_GAIN;
+}
+
+/* A raw prompt says nothing about its parts: a sparse ladder from its end backwards. */
+static void plan_ladder(const sk_engine *en, sk_lane *l, size_t n_prompt, size_t length) {
+    const skippy_policy ladder = {.min_tokens = 64, .stride_tokens = 32, .record_limit = 4};
+    size_t rung[8], n = 0;
+    if (skippy_policy_record(&ladder, n_prompt, rung, 8, &n) != SKIPPY_OK) return;
+    for (size_t i = 0; i < n; i++)
+        if (rung[i] > length + SK_LADDER_GAIN) add_split(l, align_down(en, rung[i]));
+}
+
 static void plan_splits(sk_engine *en, sk_lane *l, const sk_job *j, const sk_start *s) {
     l->n_splits = 0;
     if (!en->hold.reuse.exact || !sk_may_reuse(en, j)) return;
     for (size_t i = 0; i < j->n_bounds; i++)
-        if (j->bounds[i] >= en->hold.reuse.min_tokens) add_split(l, align_down(en, j->bounds[i]));
-    if (j->n_bounds == 0) {
-        /* raw prompt: sparse ladder */
-        const skippy_policy ladder = {.min_tokens = 64, .stride_tokens = 32, .record_limit = 4};
-        size_t rung[8], n = 0;
-        if (skippy_policy_record(&ladder, j->n_prompt, rung, 8, &n) == SKIPPY_OK)
-            for (size_t i = 0; i < n; i++)
-                if (rung[i] > s->length + SK_MIN_GAIN) add_split(l, align_down(en, rung[i]));
-    }
+        if (j->bounds[i] >= en->hold.reuse.min_tokens && is_worth_a_stop(s, j->bounds[i]))
+            add_split(l, align_down(en, j->bounds[i]));
+    if (j->n_bounds == 0) plan_ladder(en, l, j->n_prompt, s->length);
     /* learned boundary: this prompt left a stored one here, so the next is likely to do so too */
     if (s->common > s->length + SK_MIN_GAIN && s->common < j->n_tokens) add_split(l, align_down(en, s->common));
     add_split(l, j->n_prompt); /* its terminal logits make an exact repeat of it a hit whatever the alignment */

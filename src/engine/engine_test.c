@@ -105,6 +105,36 @@ static void edited_last_message(void **state) {
     sk_model_free(m);
 }
 
+static uint64_t decodes_of(sk_engine *en, const int32_t *t, size_t n, const size_t *bounds, size_t n_bounds) {
+    sk_engine_stats before, after;
+    fixture_run r;
+    sk_engine_get_stats(en, &before);
+    fixture_prepare(&r, t, n, 1);
+    r.request.boundaries = bounds;
+    r.request.n_boundaries = n_bounds;
+    assert_int_equal(fixture_submit(en, &r), SKIPPY_OK);
+    fixture_wait(&r);
+    assert_int_equal(r.code, SKIPPY_OK);
+    fixture_release(&r);
+    sk_engine_get_stats(en, &after);
+    return after.decodes - before.decodes;
+}
+
+/* A stop is a decode of its own: a few tokens behind the state that is there it would not pay. */
+static void no_stop_close_behind_the_restored_state(void **state) {
+    enum { KNOWN = 96, CLOSE = KNOWN + 5, FAR = KNOWN + 40, ALL = KNOWN + 60 };
+    static const size_t bounds[] = {CLOSE, FAR};
+    const kind *k = *state;
+    sk_model *m = model_of(k);
+    sk_engine *en = fixture_engine(m, (sk_engine_params){.n_lanes = 1});
+    int32_t t[ALL];
+    fixture_tokens(m, 12, t, ALL);
+    decodes_of(en, t, KNOWN, NULL, 0);
+    assert_int_equal(decodes_of(en, t, ALL, bounds, 2), k->exact_boundaries ? 2 : 1);
+    sk_engine_stop(en);
+    sk_model_free(m);
+}
+
 /* Without hints: the place where the second prompt left the first is learned, and the third starts there. */
 static void learned_boundary(void **state) {
     const kind *k = *state;
@@ -254,6 +284,7 @@ int main(void) {
         FOR_EACH_KIND(exact_repeat),
         FOR_EACH_KIND(growing_chat),
         FOR_EACH_KIND(edited_last_message),
+        FOR_EACH_KIND(no_stop_close_behind_the_restored_state),
         FOR_EACH_KIND(learned_boundary),
         FOR_EACH_KIND(cold_clients_share),
         FOR_EACH_KIND(alternation),

@@ -5,8 +5,9 @@
 
 #include "engine/internal.h"
 
-/* Fewer tokens than this are cheaper to compute than to wait or stop for. */
-enum { SK_MIN_GAIN = 16 };
+/* Fewer tokens than SK_MIN_GAIN are cheaper to compute than to wait or stop for; a rung of the ladder, which nothing
+ * but its place speaks for, has to save more. */
+enum { SK_MIN_GAIN = 16, SK_LADDER_GAIN = 64 };
 
 typedef struct sk_start {
     enum sk_hit_source source;

@@ -75,7 +75,10 @@ static int add_chat_prompt(sk_api_call *c, sk_api_error *err) {
     c->n_prompts = 1;
     status = sk_prompt_from_text(c->api->memo, rendered.text, rendered.len, &c->prompts[0], err);
     if (!status) status = check_fits(c, &c->prompts[0], err);
-    if (!status) sk_boundaries_of_chat(c->api->model, c->request.chat.messages, rendered.n_generation, &c->prompts[0]);
+    /* where the opening stays, the end of the prompt is a boundary anyway, and a better one */
+    if (!status)
+        sk_boundaries_of_chat(c->api->model, c->request.chat.messages,
+                              rendered.opening_stays ? 0 : rendered.n_generation, &c->prompts[0]);
     return status;
 }
 

@@ -92,7 +92,8 @@ struct sk_chat_format {
     std::string generation_prompt;
     common_chat_parser_params parser;
     bool continued = false;
-    bool single_call = false; // the client wants one call, and not every grammar of llama.cpp can say so
+    bool opening_stays = false; // a conversation that goes on begins with the whole prompt, generation prompt included
+    bool single_call = false;   // the client wants one call, and not every grammar of llama.cpp can say so
     std::vector<std::string> trigger_texts, preserved, stops;
     std::vector<int> trigger_types;
     std::vector<const char *> trigger_view, preserved_view, stop_view;
@@ -432,6 +433,28 @@ std::string render_direct(const sk_chat &chat, const common_chat_templates_input
     return common_chat_template_direct_apply(*chat.direct, p);
 }
 
+common_chat_msg plain_message(const char *role, const char *content) {
+    common_chat_msg m;
+    m.role = role;
+    m.content = content;
+    return m;
+}
+
+// Does the next turn's prompt begin with this one, whatever was answered? Not where the generation prompt opens a
+// thought that leaves the history later.
+bool opening_stays(const sk_chat &chat, common_chat_templates_inputs in, const std::string &generation_prompt) {
+    try {
+        in.messages = {plain_message("user", "a")};
+        in.add_generation_prompt = true;
+        const std::string open = render_direct(chat, in);
+        in.messages = {plain_message("user", "a"), plain_message("assistant", "b"), plain_message("user", "c")};
+        in.add_generation_prompt = false;
+        return ends_with(open, generation_prompt) && starts_with(render_direct(chat, in), open);
+    } catch (const std::exception &) {
+        return false; // a template that wants other messages: nothing is known
+    }
+}
+
 bool can_render_directly(const sk_chat &chat, const sk_chat_input &in) {
     return chat.direct && !in.library_rendering && !in.continue_final && !(chat.tool_variant && in.tools);
 }
@@ -442,6 +465,7 @@ int take_prompt(const std::string &text, sk_chat_format *f, sk_chat_prompt *out,
     std::memcpy(out->text, text.c_str(), text.size() + 1);
     out->len = text.size();
     out->n_generation = ends_with(text, f->generation_prompt) ? f->generation_prompt.size() : 0;
+    out->opening_stays = f->opening_stays;
     out->format = f;
     f->references++;
     return SKIPPY_OK;
@@ -496,6 +520,7 @@ int apply_directly(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, 
     if (!format || !ends_with(prompt, format->generation_prompt)) {
         made = library_format(chat, in, inputs, nullptr);
         if (!made) return unsupported(e);
+        made->opening_stays = opening_stays(chat, inputs, made->generation_prompt);
         keep_format(chat, key, made.get());
         format = made.get();
     }

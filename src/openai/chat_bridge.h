@@ -74,7 +74,8 @@ void sk_chat_format_release(sk_chat_format *f);
 typedef struct sk_chat_prompt {
     char *text; /* malloc'ed, NUL-terminated; may hold NULs inside */
     size_t len;
-    size_t n_generation;    /* bytes at the end that open the assistant's turn */
+    size_t n_generation; /* bytes at the end that open the assistant's turn */
+    bool opening_stays;  /* known: the next turn's prompt begins with all of text. False also where it is not known */
     sk_chat_format *format; /* a reference of the caller's */
 } sk_chat_prompt;
 

@@ -420,6 +420,26 @@ static void a_repeated_conversation_renders_the_same_and_an_edited_one_does_not(
     sk_chat_destroy(chat);
 }
 
+/* Where the generation prompt opens a thought, the next turn's history lacks it. */
+static void an_opening_stays_unless_it_begins_a_thought(void **state) {
+    static const char THINKS[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}";
+    static const char *const sources[] = {NULL, THINKS};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        sk_chat *chat = NULL;
+        sk_chat_prompt p;
+        sk_chat_input in = input_of(conversations[0]);
+        assert_int_equal(sk_chat_create(NULL, sources[i], &chat, NULL), SKIPPY_OK);
+        assert_int_equal(sk_chat_apply(chat, &in, &p, NULL), SKIPPY_OK);
+        assert_true(p.n_generation > 0);
+        assert_int_equal(p.opening_stays, i == 0);
+        sk_chat_prompt_clear(&p);
+        sk_chat_destroy(chat);
+    }
+}
+
 static void more_formats_than_are_kept_stay_usable_while_held(void **state) {
     (void)state;
     sk_chat *chat = NULL;
@@ -472,6 +492,7 @@ int main(void) {
         cmocka_unit_test(the_prompt_describes_all_tools_and_the_grammar_allows_the_named_one),
         cmocka_unit_test(formats_are_shared_between_requests_and_told_apart_by_tools),
         cmocka_unit_test(a_repeated_conversation_renders_the_same_and_an_edited_one_does_not),
+        cmocka_unit_test(an_opening_stays_unless_it_begins_a_thought),
         cmocka_unit_test(more_formats_than_are_kept_stay_usable_while_held),
         cmocka_unit_test(what_cannot_be_used_is_refused_in_words),
     };

@@ -238,6 +238,16 @@ static int make_metadata(run *r, sk_err *err) {
 
 /* ---- room ---- */
 
+/* Weights of the experts that llama.cpp is not asked to build (synth_tensors.h); three matrices each. */
+static double unlisted_weights(const struct gguf_context *g, const char *arch) {
+    double experts = sk_synth_meta_u32(g, arch, "expert_count", 0);
+    double layers = (double)sk_synth_meta_u32(g, arch, "block_count", 0) -
+                    (double)sk_synth_meta_u32(g, arch, "leading_dense_block_count", 0);
+    if (experts <= SK_SYNTH_LISTED_EXPERTS) return 0;
+    return 3.0 * sk_synth_meta_u32(g, arch, "embedding_length", 0) *
+           sk_synth_meta_u32(g, arch, "expert_feed_forward_length", 0) * (experts - SK_SYNTH_LISTED_EXPERTS) * layers;
+}
+
 /* llama.cpp reserves address space for every weight as F32, which the kernel refuses beyond physical memory. */
 static int check_memory(const run *r, sk_err *err) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -247,10 +257,11 @@ static int check_memory(const run *r, sk_err *err) {
     if (!full) return sk_err_set(err, SKIPPY_E_NOMEM, "out of memory");
     int rc = sk_synth_meta_apply(full, info.arch, r->family->shape, err);
     uint32_t own = sk_synth_meta_u32(full, info.arch, "block_count", 1);
+    double listed = info.billions * 1e9 - unlisted_weights(full, info.arch);
     gguf_free(full);
     if (rc != SKIPPY_OK) return rc;
     double share = (double)r->layers / (double)(own ? own : 1);
-    double need = info.billions * 1e9 * sizeof(float) * share, have = (double)pages * (double)page;
+    double need = listed * sizeof(float) * share, have = (double)pages * (double)page;
     if (need <= have) return SKIPPY_OK;
     return sk_err_set(
         err, SKIPPY_E_TOO_LARGE,

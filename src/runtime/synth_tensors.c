@@ -11,6 +11,7 @@
 typedef struct collector {
     const sk_synth_family *family;
     const struct gguf_context *meta;
+    int64_t experts; /* the real number; 0 when the model is built with all of them */
     sk_synth_tensors *out;
     bool failed;
 } collector;
@@ -106,13 +107,43 @@ static bool append_split_experts(collector *c, const char *name, const int64_t n
     return true;
 }
 
+/* Gives a tensor the real number of experts. */
+static void restore_experts(const collector *c, const char *base, int64_t ne[4]) {
+    if (c->experts == 0) return;
+    if (strstr(base, "_exps.weight"))
+        ne[2] = c->experts;
+    else if (strcmp(base, "ffn_gate_inp.weight") == 0)
+        ne[1] = c->experts;
+    else if (strcmp(base, "exp_probs_b.bias") == 0 || strcmp(base, "ffn_down_exps.scale") == 0)
+        ne[0] = c->experts;
+}
+
 /* Called by llama.cpp for every tensor. The tensor's memory stays untouched, so it never becomes resident. */
 static void on_tensor(struct ggml_tensor *tensor, void *ud) {
     collector *c = ud;
     const char *name = ggml_get_name(tensor);
     if (c->failed || is_left_out(c, name)) return;
     int n_dims = ggml_n_dims(tensor);
-    if (!append_split_experts(c, name, tensor->ne, n_dims)) append(c, name, tensor->ne, n_dims);
+    int64_t ne[4];
+    memcpy(ne, tensor->ne, sizeof ne);
+    restore_experts(c, sk_synth_base_name(name), ne);
+    if (!append_split_experts(c, name, ne, n_dims)) append(c, name, ne, n_dims);
+}
+
+/* The metadata to build from: a copy with fewer experts, or NULL when there are few already. */
+static struct gguf_context *probe_metadata(const struct gguf_context *meta, const char *arch, int64_t *experts) {
+    char key[64];
+    *experts = sk_synth_meta_u32(meta, arch, "expert_count", 0);
+    if (*experts <= SK_SYNTH_LISTED_EXPERTS) {
+        *experts = 0;
+        return NULL;
+    }
+    struct gguf_context *copy = gguf_init_empty();
+    if (!copy) return NULL;
+    gguf_set_kv(copy, meta);
+    snprintf(key, sizeof key, "%s.expert_count", arch);
+    gguf_set_val_u32(copy, key, SK_SYNTH_LISTED_EXPERTS);
+    return copy;
 }
 
 int sk_synth_tensors_list(struct gguf_context *meta, const sk_synth_family *family, sk_synth_tensors *out,
@@ -122,9 +153,12 @@ int sk_synth_tensors_list(struct gguf_context *meta, const sk_synth_family *fami
     struct llama_model_params params = llama_model_default_params();
     params.devices = &no_device;
     params.n_gpu_layers = 0;
-    struct llama_model *model = llama_model_init_from_user(meta, on_tensor, &c, params);
+    struct gguf_context *probe = probe_metadata(meta, family->arch, &c.experts);
+    if (c.experts && !probe) return sk_err_set(err, SKIPPY_E_NOMEM, "out of memory while listing tensors");
+    struct llama_model *model = llama_model_init_from_user(probe ? probe : meta, on_tensor, &c, params);
+    if (model) llama_model_free(model);
+    if (probe) gguf_free(probe);
     if (!model) return sk_err_set(err, SKIPPY_E_RUNTIME, "llama.cpp could not build a model from the metadata");
-    llama_model_free(model);
     if (c.failed) return sk_err_set(err, SKIPPY_E_NOMEM, "out of memory while listing tensors");
     if (out->n == 0) return sk_err_set(err, SKIPPY_E_RUNTIME, "llama.cpp asked for no tensor at all");
     return SKIPPY_OK;

@@ -23,6 +23,11 @@ typedef struct sk_synth_tensors {
     uint64_t elements;
 } sk_synth_tensors;
 
+/* llama.cpp reserves memory for every weight that it is asked to build, four bytes each. Experts are by far the most of
+ * them and all alike, so the model is built with at most this many, and their tensors are listed with the real number.
+ * Not fewer than any family uses for a token, and a multiple of its groups. */
+enum { SK_SYNTH_LISTED_EXPERTS = 16 };
+
 /* Builds the model in llama.cpp from metadata alone (its tensor memory is reserved but never touched) and lists its
  * tensors. meta must hold the tokenizer too. Errors: SKIPPY_E_RUNTIME (llama.cpp refused), SKIPPY_E_NOMEM. */
 int sk_synth_tensors_list(struct gguf_context *meta, const sk_synth_family *family, sk_synth_tensors *out, sk_err *err);

@@ -26,14 +26,14 @@ typedef struct sk_preset {
     const char *revision; /* the beginning of the snapshot's commit that was measured first; any snapshot is accepted */
     const char *file;     /* name in the snapshot; first shard; "" for a package */
     sk_preset_artifact artifact;
-    size_t shards;                               /* 1 unless SK_ARTIFACT_SHARDS */
-    const char *payload;                         /* "ResidentKv" or "KvRecurrent" */
-    bool recurrent;                              /* payload is KvRecurrent */
-    bool swa;                                    /* has sliding-window layers: the tuned baseline gets --swa-full */
-    int32_t layers, width;                       /* of the real model */
-    uint32_t preset_prefix;                      /* tokens */
-    uint32_t preset_ctx;                         /* 512; 32 for deepseek3 */
-    uint64_t kv_bytes_per_token;                 /* resident, f16, real model, 0 = not known (hybrids) */
+    size_t shards;               /* 1 unless SK_ARTIFACT_SHARDS */
+    const char *payload;         /* "ResidentKv" or "KvRecurrent" */
+    bool recurrent;              /* payload is KvRecurrent */
+    bool swa;                    /* has sliding-window layers: the tuned baseline gets --swa-full */
+    int32_t layers, width;       /* of the real model */
+    uint32_t preset_prefix;      /* tokens */
+    uint32_t preset_ctx;         /* 512; 32 for deepseek3 */
+    uint64_t kv_bytes_per_token; /* resident, f16, all layers of the real model, 0 = not known (hybrids) */
     int32_t layer_start, layer_end, stage_index; /* package: the range that is measured; else 0, layers, 0 */
     const char *synth;                           /* family name of 'skippy synth' with this shape */
     const char *read;                            /* one sentence for the table's last column: why the payload helps */
@@ -45,7 +45,9 @@ const sk_preset *sk_preset_at(size_t i); /* NULL after the last */
 const sk_preset *sk_preset_find(const char *key);
 /* Place in the tables; SK_PRESETS for an unknown key. */
 size_t sk_preset_rank(const char *key);
-/* SHA-256 over a canonical text of the whole table: a plan that was made with another table is refused. */
+/* SHA-256 over a canonical text of the whole table: a plan that was made with another table is refused. "" when out of
+ * memory. The text has one line for each preset in this order, its fields in the order of the struct with "|" between
+ * them: strings as they are, numbers in decimal, booleans as 0 or 1, the artifact as "gguf", "shards" or "package". */
 void sk_catalog_digest(char hex[SK_SHA256_HEX]);
 
 #endif

@@ -11,6 +11,7 @@
 
 typedef struct sk_session_options {
     const sk_family_input *in;
+    const char *input_sha256;       /* of the input's file: part of each cell's request */
     const sk_corpus *corpus;        /* NULL when no cell needs it */
     const sk_replay_corpus *replay; /* likewise */
     const char *out_dir;            /* of the run */
@@ -19,15 +20,17 @@ typedef struct sk_session_options {
     /* A line for people; may be NULL. */
     void (*say)(void *ud, const char *text);
     void *say_ud;
-    /* A cell has ended: its row (borrowed). */
-    void (*done)(void *ud, const sk_family_cell *cell, json_t *row);
+    /* A cell has ended: its row (borrowed). earlier: an earlier run did it. Called again with the final row when the
+     * servers have ended and their memory is known. */
+    void (*done)(void *ud, const sk_family_cell *cell, json_t *row, bool earlier);
     void *done_ud;
 } sk_session_options;
 
 /* Runs the cells of in->models[model] that have no finished row in out_dir yet. Each cell leaves in
  * OUT/<output_relative>/: request.json (the cell as the input has it, and the input's SHA-256),
  * cache-correctness-stage.json, cell.json (status, parts, receipts of all processes, SHA-256 of every file beside it),
- * row.json, process/ (complete standard output and error). row.json is written last, so a folder with one is finished:
+ * row.json, process/ (complete standard output and error; those of servers are links to OUT/server-logs/KEY-N/, where
+ * they were written for all cells of the session). row.json is written last, so a folder with one is finished:
  * a later run takes it as it is if the request in it is the same. A cell that was cancelled or ran out of time has a
  * row whose status says so, in row.partial.json: it is run again. Failures of single cells are rows, not errors.
  * Errors: SKIPPY_E_CANCELLED, SKIPPY_E_TIMEOUT (deadline), SKIPPY_E_IO, SKIPPY_E_NOMEM. */

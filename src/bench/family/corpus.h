@@ -13,10 +13,10 @@
 enum { SK_CORPUS_MAX_PROMPT = 65536, SK_CORPUS_MAX_USE_CASES = 128, SK_CORPUS_MAX_FILE = 16 << 20 };
 
 typedef struct sk_use_case {
-    char *key;              /* [a-z0-9_]+, unique */
-    char *label;            /* for people */
+    char *key;              /* [a-z0-9_]+, at most 63, unique */
+    char *label;            /* for people; as dataset, config and split: 1..255 bytes without control characters */
     char *prompt;           /* 1..65,536 bytes of UTF-8 without NUL */
-    uint32_t prefix_tokens; /* default 128 */
+    uint32_t prefix_tokens; /* 1..65,536, default 128 */
     char *dataset, *config, *split;
     int64_t row_idx;
     bool written; /* the prompt was written for this project, in the manner of that dataset; it is no row of it */
@@ -58,7 +58,7 @@ typedef enum sk_replay_kind {
 typedef struct sk_replay_step {
     sk_replay_kind kind;
     char *text;             /* NULL where the kind has none */
-    uint32_t max_tokens;    /* ASK, REGENERATE, SIDE */
+    uint32_t max_tokens;    /* ASK, REGENERATE, SIDE: 1..4,096; else 0 */
     uint32_t strip_percent; /* ASK: this part of the answer, from its start, is thinking: it leaves the history when the
                                next user message comes (as clients do that strip thinking); 0..100 */
     uint32_t drop;          /* EDIT: messages, at least 1 */
@@ -81,8 +81,10 @@ typedef struct sk_replay_corpus {
  *   {"do":"system","text":...}, {"do":"user","text":...}, {"do":"tool","text":...},
  *   {"do":"ask","max_tokens":16,"strip_percent":50}, {"do":"edit","drop":2,"text":...},
  *   {"do":"regenerate","max_tokens":16}, {"do":"side","text":...,"max_tokens":8}]}]}
- * A conversation needs an ASK, and an ASK needs a user or tool message before it. At most 32 conversations of 256
- * steps. Errors: as sk_corpus_load. */
+ * "source" may be left out. A conversation needs an ASK; an ASK needs a message of the user or a tool's result right
+ * before it, a REGENERATE an answer, a SIDE some message, and an EDIT drops no more messages than there are (the system
+ * message is none of them). At most 32 conversations of 256 steps; texts as long as a prompt may be. Errors: as
+ * sk_corpus_load. */
 int sk_replay_load(const char *path, sk_replay_corpus *out, sk_err *e);
 int sk_replay_parse(const char *text, size_t len, sk_replay_corpus *out, sk_err *e);
 void sk_replay_free(sk_replay_corpus *c);

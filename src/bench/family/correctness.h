@@ -4,6 +4,7 @@
 #define SKIPPY_BENCH_FAMILY_CORRECTNESS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "bench/family/input.h"
 
@@ -17,7 +18,9 @@ typedef struct sk_correctness {
     double recompute_total_ms; /* prefill and decode of the recorded run */
     double cache_hit_total_ms; /* mean of import and decode of the payload's mode */
     uint64_t storage_bytes;    /* of the payload's state for the prefix */
-    size_t prompt_tokens;
+    size_t prompt_tokens;      /* what was certified; at least 32, so more than a very short prefix of a cell */
+    const char *payload;       /* static; "" when the report has no numbers of the asked payload */
+    bool producer;             /* a package's stage was fed by the real layers before it */
 } sk_correctness;
 
 /* Certifies the cell's model with the payload of its preset; a package cell certifies its layer range with a real
@@ -29,5 +32,14 @@ int sk_correctness_run(const sk_family_input *in, const sk_family_cell *cell, co
 /* Fills the numbers from a report. payload: "ResidentKv" or "KvRecurrent". Pure. */
 void sk_correctness_read(json_t *report, const char *payload, sk_correctness *out);
 void sk_correctness_free(sk_correctness *c);
+
+/* One certificate serves all cells of a model with the same prefix: leaves in `folder` what sk_correctness_run left in
+ * `from`. Errors: SKIPPY_E_NOMEM, SKIPPY_E_IO. */
+int sk_correctness_share(const sk_family_input *in, const sk_family_cell *cell, const sk_correctness *c,
+                         const char *from, const char *folder, sk_err *e);
+/* Takes a certificate that an earlier run left in folder, if it was made for the same input, model and prefix and says
+ * pass or fail. False: certify. sk_correctness_free in both cases. */
+bool sk_correctness_recall(const sk_family_input *in, const sk_family_cell *cell, const char *folder,
+                           sk_correctness *out);
 
 #endif

@@ -31,6 +31,7 @@ typedef struct sk_family_host {
     uint16_t port;
     sk_endpoint ep; /* valid while it runs */
     size_t starts;
+    char started[32]; /* of the process that runs: UTC, ISO 8601 */
     char version[64];
     char command[1024];
     double ready_ms;          /* of the last start: until /health answered 200 */
@@ -38,12 +39,13 @@ typedef struct sk_family_host {
     json_t *receipts;         /* array, one object a process; owned */
 } sk_family_host;
 
-/* Starts it; its standard output and error go to FOLDER/NAME-START.stdout and .stderr, complete. Errors: those of
- * sk_launch_server. */
+/* Starts it; its standard output and error go to FOLDER/NAME-START.stdout and .stderr, complete. A process that ended
+ * by itself leaves its receipt first. Errors: those of sk_launch_server, SKIPPY_E_EXISTS (it runs already). */
 int sk_host_start(sk_family_host *h, sk_err *e);
 /* Ends it (SIGTERM, then SIGKILL after a grace) and appends a receipt: {"role","program","command","started","ended",
- * "ready_ms","exit":{"code"|"signal"},"forced","peak_rss_kib","stdout":{"path","bytes","sha256"},"stderr":{...}}. Does
- * nothing when it does not run. */
+ * "ready_ms","exit":{"code"|"signal"},"forced","peak_rss_kib","stdout":{"path","bytes","sha256"},"stderr":{...}}; a
+ * path is the file's name in the folder, ready_ms null when it was never ready. A process that ended by itself, or that
+ * did not become ready, leaves a receipt as well. Does nothing when there was none. */
 void sk_host_stop(sk_family_host *h);
 /* Stop and start on the same folders: what a restart of the service is. Errors: those of sk_host_start. */
 int sk_host_restart(sk_family_host *h, sk_err *e);

@@ -49,24 +49,36 @@ typedef struct sk_part {
     void (*finish)(sk_part_host *h);
 } sk_part;
 
-/* exact: the same prompt of prefix_tokens + 1 tokens again, one token generated (series "exact"); use-case cells take
- * the corpus's prompt, cut to that length by the server's tokenizer, or lengthened with words when it is shorter
- * (extra: "prompt_tokens", "prompt_sha256", "lengthened"). The cold answer of one token is kept for the gate. suffix:
- * the prefix and each time suffix_tokens other tokens (series "suffix"). edit: history_tokens of conversation and a
- * last user message that is edited: each round another text; messages over /v1/chat/completions (series "edit") and the
- * same as plain text over /completion (series "edit text"). thinking: a growing conversation; the first half of each
- * answer is dropped from the history at the next turn, as clients do that strip thinking (series "thinking"), in chat
- * form; round = turn. restart: round 0.. : the server is stopped and started again; then the prompt of restart_tokens
- * that it knew before is sent (series "restart": the first request after it was ready; "ready": how long the start
- * took). Before the stop the server gets the prompt and time to write what it keeps (its /health must answer; skippy's
- * disk tier is asked through /metrics or /cache whether the write has ended). curve: round = level of
- * sizes->concurrency: that many clients send concurrent_requests streamed requests (shared prefix, own suffix),
- * concurrent_output_tokens each. extra.levels[]: {"clients","requests","ok","wall_ms","ttft_ms":[],
- *       "tpot_ms":[],"elapsed_ms":[],"goodput_rps","within_slo"}; series "ttft" and "tpot" hold all of them.
+/* Every timed request asks for one token unless it says otherwise; cold answers are kept for the gate.
+ *
+ * exact: the same prompt of prefix_tokens + 1 tokens again (series "exact"). A use-case cell takes the corpus's prompt,
+ * cut to that length by the server's tokenizer, or lengthened with words where it is shorter (extra: "prompt_tokens",
+ * "prompt_sha256", "lengthened").
+ *
+ * suffix: the prefix and each time suffix_tokens other tokens (series "suffix").
+ *
+ * edit: history_tokens of conversation over several messages and a last user message that is edited: each round another
+ * text; messages over /v1/chat/completions (series "edit") and the same as plain text over /completion (series "edit
+ * text"). Before an edited message is timed, the version before it is asked again, since the other form had the lane
+ * meanwhile.
+ *
+ * thinking: a growing conversation; the first half of each answer is dropped from the history at the next turn, as
+ * clients do that strip thinking; in chat form; round = turn. The first token is timed (series "thinking"), then the
+ * whole answer is asked for. After some turns another conversation begins, so that the context has a bound.
+ *
+ * restart: the server gets the prompt of restart_tokens that it knows, and time to write what it keeps (GET /metrics),
+ * then it is stopped and started again, then the prompt is sent (series "restart"). "ready": how long the start took,
+ * until /health answers and the disk store, if there is one, is open. Answers after a restart count as cold. Extra:
+ * "restarts", "same_answer" (restarts after which the answer was the one before), "disk_store".
+ *
+ * curve: round = level of sizes->concurrency: that many clients send concurrent_requests streamed requests (shared
+ * prefix, own suffix), concurrent_output_tokens each. extra.levels[]:
+ * {"clients","requests","ok","wall_ms","ttft_ms":[], "tpot_ms":[],"elapsed_ms":[],"goodput_rps","within_slo"}; series
+ * "ttft" and "tpot" hold all of them.
+ *
  * agent: round = one conversation of the replay corpus. Series: one for each conversation (its key; samples are its
  * measured requests in order), and "all conversations" (one sample: the sum). extra.steps: for each conversation key
- * the kinds of its measured requests in order ("ask", "regenerate", "side", with "after": "tool", "user", "edit").
- */
+ * the kinds of its measured requests in order ("ask", "regenerate", "side", with "after": "tool", "user", "edit"). */
 extern const sk_part sk_part_exact, sk_part_suffix, sk_part_edit, sk_part_thinking, sk_part_restart, sk_part_curve,
     sk_part_agent;
 
@@ -76,8 +88,17 @@ size_t sk_parts_of(const sk_family_cell *cell, const sk_family_sizes *s, const s
 /* The context of one lane that all of these parts need, rounded up to 256. Pure. */
 uint32_t sk_parts_context(const sk_part *const *parts, size_t n, const sk_part_task *t);
 
-/* Sends text (messages when chat) and keeps time and answer; see sk_run_send. series NULL = not measured. Waits rest_ms
- * before the clock starts. *text (may be NULL) is the answer, malloc'ed for the caller. */
+/* Tokens that are kept free in a lane: for one token of an answer and what a server adds; for a chat template's own
+ * text around some messages, generously. */
+enum { SK_PART_SPARE_TOKENS = 16, SK_PART_TEMPLATE_TOKENS = 512 };
+/* cache_hit_repeats for ours, llama_repeats for the others: rounds of a part that repeats a request. Pure. */
+size_t sk_part_repeats(const sk_part_host *h);
+/* Seed of one text: another one for each kind of cell, use case, prefix length, part, round and piece of a round; the
+ * same for all hosts. Pure. */
+uint64_t sk_part_seed(const sk_part_host *h, const char *part, size_t round, size_t piece);
+
+/* Sends text (messages when chat) and keeps time and answer; see sk_measured_send. series NULL = not measured. Waits
+ * rest_ms before the clock starts. *text (may be NULL) is the answer, malloc'ed for the caller. */
 struct sk_conversation;
 int sk_part_send(sk_part_host *h, const struct sk_conversation *c, size_t n_predict, const char *series, bool cold,
                  char **text, sk_err *e);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "bench/family/corpus.h"
 #include "bench/family/operator.h"
 
 typedef struct sk_prepare_options {
@@ -26,8 +27,11 @@ typedef struct sk_prepare_options {
  * cells collide), SKIPPY_E_CORRUPT (a model's or corpus's digest is not the pinned one), SKIPPY_E_TOO_LARGE (more than
  * 8,192 cells or 64 MiB), SKIPPY_E_TIMEOUT, SKIPPY_E_CANCELLED, SKIPPY_E_IO. */
 int sk_prepare_run(const sk_prepare_options *o, sk_err *e);
-/* The cells of a request, in order; *cells is malloc'ed. Pure but for memory. */
-int sk_prepare_cells(const sk_operator *op, bool use_cases, const char *const *use_case_keys, size_t n_keys,
+/* The cells of a request, in order: by model; of each model the full (or package) cell and then its sweep, or one cell
+ * for each of the use cases, of which a package has none. use_cases: NULL for the full rows. *cells is malloc'ed.
+ * Errors: SKIPPY_E_INVALID (no cell is left, two cells collide), SKIPPY_E_TOO_LARGE, SKIPPY_E_NOMEM. Pure but for
+ * memory. */
+int sk_prepare_cells(const sk_operator *op, const sk_use_case *const *use_cases, size_t n_use_cases,
                      const sk_input_model *models, size_t n_models, sk_family_cell **cells, size_t *n, sk_err *e);
 
 #endif

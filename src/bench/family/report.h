@@ -18,7 +18,10 @@ typedef struct sk_family_report_options {
     const char *gnuplot;    /* see plots.h */
 } sk_family_report_options;
 
-/* Errors: those of the parts. Every file is written beside its name and renamed. */
+/* Nothing but plots is written before everything is made; every file is written beside its name and renamed. The
+ * folders of the files must be there. Errors: SKIPPY_E_INVALID (no input or output, an output that is an input or
+ * another output, evict_json without plots), SKIPPY_E_TOO_LARGE (16 MiB), SKIPPY_E_IO, SKIPPY_E_NOMEM, those of
+ * sk_row_set_load, sk_corpus_load, sk_plots_write and sk_html_page. */
 int sk_family_report(const sk_family_report_options *o, sk_err *e);
 
 #endif

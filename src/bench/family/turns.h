@@ -4,7 +4,9 @@
  * Servers that fit into memory together stay up together; a round is done by each of them, another one first each time.
  * Where memory does not allow that, one server after the other does all of its rounds; the record says which it was.
  * After the part the answers are compared (bench/measurement.h), and where they differ, llama-server is asked whether
- * it was a near tie (bench/tie.h). Not thread-safe. */
+ * it was a near tie (bench/tie.h); where servers run one after another it is started once more for that. Servers with
+ * different numbers of rounds are compared by the rounds that all of them do: digests and counts of prompts are of
+ * these. Not thread-safe. */
 #ifndef SKIPPY_BENCH_FAMILY_TURNS_H
 #define SKIPPY_BENCH_FAMILY_TURNS_H
 
