@@ -12,7 +12,7 @@ void sk_interrupt_install(void);
 bool sk_interrupted(void);
 /* Process groups (at most SK_INTERRUPT_GROUPS at a time) that get SIGTERM with the signal, so that nobody waits for
  * their answers. unwatch does nothing for a group that is not watched. */
-enum { SK_INTERRUPT_GROUPS = 4 };
+enum { SK_INTERRUPT_GROUPS = 8 };
 void sk_interrupt_watch(pid_t group);
 void sk_interrupt_unwatch(pid_t group);
 

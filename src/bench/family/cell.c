@@ -1,5 +1,6 @@
 #include "bench/family/cell.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,8 +154,11 @@ static int make_log_folder(const sk_session *s, char *folder, size_t cap, sk_err
         if (mkdir(folder, 0755) == 0) {
             return SKIPPY_OK;
         }
+        if (errno != EEXIST) {
+            return sk_err_set(e, SKIPPY_E_IO, "cannot make the folder '%s': %s", folder, strerror(errno));
+        }
     }
-    return rc == SKIPPY_OK ? sk_err_set(e, SKIPPY_E_IO, "cannot make a new folder in '%s'", all) : rc;
+    return rc == SKIPPY_OK ? sk_err_set(e, SKIPPY_E_IO, "'%s' has too many folders of earlier sessions", all) : rc;
 }
 
 static void say_schedule(sk_session *s) {
@@ -217,6 +221,20 @@ static int measure_cells(sk_session *s, bool last, sk_err *e) {
     return rc;
 }
 
+/* Parts that end servers come after all others: with a disk store, where ours is to know something afterwards. */
+static int measure_last(sk_session *s, sk_err *e) {
+    bool any = false;
+    for (size_t i = 0; i < s->n_cells; i++) {
+        sk_cell_run *c = &s->cell[i];
+        if (c->measured && !c->finished && sk_session_has_last(c)) {
+            any = true;
+            sk_session_note(c, "restart: skippy ran with a disk store (--cache-disk); in all other parts it did not");
+        }
+    }
+    const int rc = any ? sk_session_hosts_use_disk(&s->hosts, e) : SKIPPY_OK;
+    return rc == SKIPPY_OK ? measure_cells(s, true, e) : rc;
+}
+
 static bool measures_anything(const sk_session *s) {
     for (size_t i = 0; i < s->n_cells; i++) {
         if (sk_session_measures(&s->cell[i])) {
@@ -235,7 +253,7 @@ static int work(sk_session *s, sk_err *e) {
     if (rc == SKIPPY_OK) {
         rc = measure_cells(s, false, e);
     }
-    return rc == SKIPPY_OK ? measure_cells(s, true, e) : rc;
+    return rc == SKIPPY_OK ? measure_last(s, e) : rc;
 }
 
 /* Cells that a model without a file, or an early end of the session, leaves without a status. */

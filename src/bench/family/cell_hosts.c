@@ -119,6 +119,7 @@ void sk_session_hosts_make(const sk_family_input *in, const sk_input_model *mode
     *out = (sk_session_hosts){.lane_ctx = w->lane_ctx};
     snprintf(out->folder, sizeof out->folder, "%s", folder);
     snprintf(out->disk, sizeof out->disk, "%s/disk-store", folder);
+    snprintf(out->disk_flags, sizeof out->disk_flags, "--cache-disk %s", out->disk);
     snprintf(out->layers, sizeof out->layers, "-ngl %d", (int)in->sizes.n_gpu_layers);
     /* -1 means "as many as fit" to llama-server */
     snprintf(out->all_layers, sizeof out->all_layers, "%s", in->sizes.n_gpu_layers < 0 ? "-ngl all" : out->layers);
@@ -130,8 +131,7 @@ void sk_session_hosts_make(const sk_family_input *in, const sk_input_model *mode
         add_host(out, &plan, "new-server", &in->new_server, "");
     }
     if (w->ours) {
-        add_host(out, &plan, SK_HOST_OURS, &in->stage_server, "--cache-disk");
-        out->v[out->n - 1].launch.flags[2] = out->disk; /* apart: the record of flags is the same for all sessions */
+        add_host(out, &plan, SK_HOST_OURS, &in->stage_server, "");
     }
     choose_schedule(out, model, available);
 }
@@ -183,6 +183,19 @@ int sk_session_hosts_revive(sk_session_hosts *h, sk_err *e) {
             /* One that does not come back makes the parts fail, in its words. */
             sk_host_restart(&h->v[i], NULL);
         }
+    }
+    return sk_interrupted() ? sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted") : SKIPPY_OK;
+}
+
+int sk_session_hosts_use_disk(sk_session_hosts *h, sk_err *e) {
+    sk_family_host *ours = h->n > 0 && h->v[h->n - 1].ours ? &h->v[h->n - 1] : NULL;
+    if (!ours || ours->launch.flags[2]) {
+        return SKIPPY_OK;
+    }
+    ours->launch.flags[2] = h->disk_flags;
+    if (h->together && !sk_interrupted()) {
+        /* One that does not come back makes the parts fail, in its words. */
+        sk_host_restart(ours, NULL);
     }
     return sk_interrupted() ? sk_err_set(e, SKIPPY_E_CANCELLED, "interrupted") : SKIPPY_OK;
 }

@@ -30,7 +30,8 @@ typedef struct sk_session_hosts {
     char all_layers[16]; /* the same in llama-server's words */
     char folder[1024];   /* outputs of the processes */
     char disk[1100];     /* our disk store */
-    json_t *gone;        /* receipts of lost hosts; owned */
+    char disk_flags[1200];
+    json_t *gone; /* receipts of lost hosts; owned */
 } sk_session_hosts;
 
 /* Which servers a session needs. */
@@ -52,6 +53,9 @@ uint64_t sk_session_host_bytes(const sk_input_model *model, uint64_t ctx_tokens)
 int sk_session_hosts_start(sk_session_hosts *h, sk_err *e);
 /* Starts again what has ended by itself, so that one crash does not fail the cells behind it. Errors: as above. */
 int sk_session_hosts_revive(sk_session_hosts *h, sk_err *e);
+/* From here on ours keeps what it stores on disk, too. Before, it runs with its default flags: writing behind costs a
+ * hybrid's requests time that is not theirs. Starts it again where it runs. Errors: SKIPPY_E_CANCELLED. */
+int sk_session_hosts_use_disk(sk_session_hosts *h, sk_err *e);
 void sk_session_hosts_stop(sk_session_hosts *h);
 /* Receipts of all processes so far, a new array; NULL when out of memory. */
 json_t *sk_session_hosts_receipts(const sk_session_hosts *h);

@@ -49,8 +49,11 @@ static void ours_comes_last_behind_default_and_tuned_flags(void **state) {
     assert_string_equal(hosts.v[2].name, SK_HOST_OURS);
     assert_true(hosts.v[2].ours);
     assert_string_equal(launch(2)->subcommand, "serve");
-    assert_string_equal(launch(2)->flags[1], "--cache-disk");
-    assert_string_equal(launch(2)->flags[2], "/out/server-logs/llama-1/disk-store");
+    assert_string_equal(launch(2)->flags[1], "");
+    assert_null(launch(2)->flags[2]);
+    hosts.together = false; /* none of them runs */
+    assert_int_equal(sk_session_hosts_use_disk(&hosts, NULL), SKIPPY_OK);
+    assert_string_equal(launch(2)->flags[2], "--cache-disk /out/server-logs/llama-1/disk-store");
     assert_int_equal(launch(2)->threads, 3);
     assert_int_equal(launch(2)->n_ctx, 1024);
     assert_int_equal(hosts.v[2].timeout_ms, 5000);

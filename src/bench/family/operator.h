@@ -15,10 +15,12 @@ typedef struct sk_operator_plan {
     char **use_cases;                   /* owned; keys, or the single word "all" */
     size_t n_use_cases;
     sk_pinned_file corpus, agent_corpus; /* path "" = not given; sha256 as the request says */
-    sk_family_sizes sizes;               /* defaults where the request says nothing */
+    sk_family_sizes sizes;               /* defaults where the request says nothing; prefix_tokens 0 = every preset's
+                                            and use case's own */
     bool skip_llama_server;
     sk_pinned_file old_server, new_server;
-    char model_sha256[SK_PRESETS][SK_SHA256_HEX]; /* by rank; "" = any. A package: of its manifest */
+    char model_sha256[SK_PRESETS][SK_SHA256_HEX]; /* by rank; "" = any; see
+                                                     sk_prepare_model_digest. A package: of its manifest */
 } sk_operator_plan;
 
 typedef struct sk_operator {

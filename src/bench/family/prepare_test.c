@@ -13,11 +13,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "base/test_folder.h"
 #include "bench/family/prepare.h"
-#include "bench/family/prepare_folder.h"
-#include "bench/family/prepare_publish.h"
 #include "bench/family/request.h"
 #include "bench/interrupt.h"
 
@@ -421,68 +418,6 @@ static void library_paths_are_checked_behind_their_links(void **state) {
     assert_refused(prepare(root, (sk_prepare_options){0}), SKIPPY_E_INVALID, "behind its links");
 }
 
-/* ---- in time, or not at all ---- */
-
-static void a_file_that_came_too_late_is_removed_again(void **state) {
-    (void)state;
-    json_t *json = json_pack("{s:i}", "a", 1);
-    sk_prepare_watch w = {.deadline_ns = sk_now_ns() + 3600000000000u, .limit_s = 30};
-    assert_int_equal(sk_prepare_publish(at("late.json"), json, &w, &err), SKIPPY_OK);
-    assert_int_equal(access(at("late.json"), F_OK), 0);
-    w.deadline_ns = sk_now_ns();
-    assert_int_equal(sk_prepare_publish(at("late.json"), json, &w, &err), SKIPPY_E_TIMEOUT);
-    assert_non_null(strstr(err.text, "preparation_seconds (30)"));
-    assert_int_not_equal(access(at("late.json"), F_OK), 0); /* the earlier one is gone as well */
-    json_decref(json);
-}
-
-static void hashing_stops_at_the_deadline_and_says_so(void **state) {
-    (void)state;
-    char hex[SK_SHA256_HEX];
-    sk_prepare_watch w = {.deadline_ns = sk_now_ns(), .limit_s = 30};
-    const sk_sha256_watch hashing = sk_prepare_hashing(&w, "skippy", 0);
-    const int rc = sk_sha256_file(at("skippy"), &hashing, hex, NULL, &err);
-    assert_int_equal(rc, SKIPPY_E_CANCELLED);
-    assert_int_equal(sk_prepare_reason(&w, rc, &err), SKIPPY_E_TIMEOUT);
-    assert_int_equal(sk_prepare_reason(&w, SKIPPY_E_IO, &err), SKIPPY_E_IO);
-}
-
-static void big_things_are_hashed_with_percent(void **state) {
-    (void)state;
-    char text[512] = "";
-    FILE *f = tmpfile();
-    assert_non_null(f);
-    sk_prepare_watch w = {.deadline_ns = UINT64_MAX, .progress = f};
-    const uint64_t gib = (uint64_t)1 << 30;
-    sk_sha256_watch hashing = sk_prepare_hashing(&w, "llama", 2 * gib);
-    for (uint64_t done = 0; done <= 2 * gib; done += gib / 64) assert_true(hashing.keep_going(hashing.ud, done));
-    hashing = sk_prepare_hashing(&w, "small", gib / 4);
-    assert_true(hashing.keep_going(hashing.ud, gib / 8));
-    rewind(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    fclose(f);
-    size_t lines = 0;
-    for (const char *p = text; *p; p++) lines += *p == '\n';
-    assert_int_equal(lines, 9); /* every ten percent; the end is not worth a line */
-    assert_non_null(strstr(text, "llama: 10 % of 2.0 GiB"));
-    assert_null(strstr(text, "small"));
-}
-
-static void more_than_the_reader_takes_is_not_written(void **state) {
-    (void)state;
-    const size_t len = (size_t)65 << 20;
-    char *text = malloc(len + 1);
-    assert_non_null(text);
-    memset(text, 'x', len);
-    text[len] = '\0';
-    json_t *json = json_object();
-    json_object_set_new(json, "a", json_string(text));
-    free(text);
-    assert_int_equal(sk_prepare_write_json(at("large.json"), json, &err), SKIPPY_E_TOO_LARGE);
-    assert_int_not_equal(access(at("large.json"), F_OK), 0);
-    json_decref(json);
-}
-
 /* The last one: a signal is remembered for the rest of the process. */
 static void a_signal_leaves_observations_but_no_input(void **state) {
     (void)state;
@@ -517,10 +452,6 @@ int main(void) {
         TEST(the_output_must_be_new_or_empty),
         TEST(a_missing_cache_root_is_refused),
         TEST(library_paths_are_checked_behind_their_links),
-        TEST(a_file_that_came_too_late_is_removed_again),
-        TEST(hashing_stops_at_the_deadline_and_says_so),
-        TEST(big_things_are_hashed_with_percent),
-        TEST(more_than_the_reader_takes_is_not_written),
         TEST(a_signal_leaves_observations_but_no_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include "base/test_folder.h"
 #include "bench/family/fake_server.h"
+#include "bench/family/run.h"
 
 enum { MOST_CELLS = 8, PATH_CHARS = 1100 };
 
@@ -237,4 +238,30 @@ bool run_fixture_has(const sk_run_fixture *f, const char *name) {
     char path[PATH_CHARS];
     in_output(f, name, path);
     return access(path, F_OK) == 0;
+}
+
+/* ---- runs and rows ---- */
+
+int run_fixture_run(const sk_run_fixture *f, FILE *progress, sk_err *e) {
+    const sk_family_run_options o = {
+        .input_path = f->input_path, .out_dir = f->out_dir, .version = "1.2.3", .progress = progress};
+    return sk_family_run(&o, e);
+}
+
+void run_fixture_two_cells(sk_run_fixture *f, bool restart) {
+    const size_t m = run_fixture_model(f, "llama", "weights");
+    run_fixture_cell(f, m, SK_CELL_FULL, 128, "full")->tasks.restart = restart;
+    run_fixture_cell(f, m, SK_CELL_SWEEP, 64, "sweep");
+    run_fixture_save(f);
+}
+
+const char *run_fixture_text(json_t *object, const char *a, const char *b) {
+    const char *text = json_string_value(json_object_get(json_object_get(object, a), b));
+    return text ? text : "";
+}
+
+size_t run_fixture_samples(json_t *row, const char *part, const char *series, const char *host) {
+    json_t *record = json_object_get(json_object_get(row, "parts"), part);
+    json_t *all = json_object_get(json_object_get(record, "series"), series);
+    return json_array_size(json_object_get(json_object_get(all, host), "ms"));
 }

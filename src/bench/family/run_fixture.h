@@ -3,6 +3,8 @@
 #ifndef SKIPPY_BENCH_FAMILY_RUN_FIXTURE_H
 #define SKIPPY_BENCH_FAMILY_RUN_FIXTURE_H
 
+#include <stdio.h>
+
 #include "bench/family/input.h"
 
 typedef struct sk_run_fixture {
@@ -35,6 +37,15 @@ void run_fixture_save(const sk_run_fixture *f);
 /* A file of the output folder as JSON: new reference; the test fails when it is none. */
 json_t *run_fixture_load(const sk_run_fixture *f, const char *name);
 bool run_fixture_has(const sk_run_fixture *f, const char *name);
+
+/* Runs it with version "1.2.3". Errors: those of sk_family_run. */
+int run_fixture_run(const sk_run_fixture *f, FILE *progress, sk_err *e);
+/* A full cell with a prefix of 128 tokens and a sweep cell with 64, of one model, saved. */
+void run_fixture_two_cells(sk_run_fixture *f, bool restart);
+/* The text OBJECT.A.B; "" when there is none. */
+const char *run_fixture_text(json_t *object, const char *a, const char *b);
+/* How many samples a host has in a series of a row. */
+size_t run_fixture_samples(json_t *row, const char *part, const char *series, const char *host);
 
 /* The certificate that the script "correctness" writes, with this status. */
 char *run_fixture_certificate(const char *status);

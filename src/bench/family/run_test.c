@@ -1,4 +1,4 @@
-/* Whole runs with programs that are scripts: what is left behind, what is taken up again, what is refused. */
+/* Whole runs with programs that are scripts: what is measured, and what is left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,17 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "bench/family/fake_server.h"
-#include "bench/family/run.h"
 #include "bench/family/run_fixture.h"
 #include "bench/family/run_state.h"
-#include "bench/interrupt.h"
 
 static sk_run_fixture fixture;
 
@@ -33,8 +28,7 @@ static int tear_down(void **state) {
 }
 
 static int run_it(sk_err *e) {
-    const sk_family_run_options o = {.input_path = fixture.input_path, .out_dir = fixture.out_dir, .version = "1.2.3"};
-    return sk_family_run(&o, e);
+    return run_fixture_run(&fixture, NULL, e);
 }
 
 static void assert_runs(void) {
@@ -42,46 +36,23 @@ static void assert_runs(void) {
     if (run_it(&e) != SKIPPY_OK) fail_msg("%s", e.text);
 }
 
-static const char *text_at(json_t *root, const char *a, const char *b) {
-    const char *text = json_string_value(json_object_get(json_object_get(root, a), b));
-    return text ? text : "";
-}
-
-static size_t samples(json_t *row, const char *part, const char *series, const char *host) {
-    json_t *all =
-        json_object_get(json_object_get(json_object_get(json_object_get(row, "parts"), part), "series"), series);
-    return json_array_size(json_object_get(json_object_get(all, host), "ms"));
-}
-
-/* One full cell and another prefix of the same model. */
-static void make_cells(bool restart) {
-    const size_t m = run_fixture_model(&fixture, "llama", "weights");
-    run_fixture_cell(&fixture, m, SK_CELL_FULL, 128, "full")->tasks.restart = restart;
-    run_fixture_cell(&fixture, m, SK_CELL_SWEEP, 64, "sweep");
-    run_fixture_save(&fixture);
-}
-
-static void two_cells(void) {
-    make_cells(false);
-}
-
 /* ---- what a run leaves ---- */
 
 static void every_server_is_measured_and_every_cell_has_its_files(void **state) {
     (void)state;
-    make_cells(true);
+    run_fixture_two_cells(&fixture, true);
     assert_runs();
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *full = json_array_get(rows, 0);
     assert_int_equal(json_array_size(rows), 2);
-    assert_string_equal(text_at(full, "skippy", "status"), "pass");
-    assert_string_equal(text_at(full, "llama_server", "status"), "ok");
+    assert_string_equal(run_fixture_text(full, "skippy", "status"), "pass");
+    assert_string_equal(run_fixture_text(full, "llama_server", "status"), "ok");
     assert_int_equal(json_array_size(json_object_get(full, "hosts")), 3);
-    assert_int_equal(samples(full, "exact", "exact", "skippy"), 3);
-    assert_int_equal(samples(full, "exact", "exact", "llama-server"), 3);
-    assert_int_equal(samples(full, "suffix", "suffix", "llama-server-tuned"), 3);
-    assert_int_equal(samples(full, "restart", "restart", "skippy"), 1);
-    assert_int_equal(samples(json_array_get(rows, 1), "exact", "exact", "skippy"), 3);
+    assert_int_equal(run_fixture_samples(full, "exact", "exact", "skippy"), 3);
+    assert_int_equal(run_fixture_samples(full, "exact", "exact", "llama-server"), 3);
+    assert_int_equal(run_fixture_samples(full, "suffix", "suffix", "llama-server-tuned"), 3);
+    assert_int_equal(run_fixture_samples(full, "restart", "restart", "skippy"), 1);
+    assert_int_equal(run_fixture_samples(json_array_get(rows, 1), "exact", "exact", "skippy"), 3);
     json_decref(rows);
     static const char *const files[] = {"full/llama-p128/request.json",
                                         "full/llama-p128/row.json",
@@ -101,16 +72,16 @@ static void every_server_is_measured_and_every_cell_has_its_files(void **state) 
 static void the_receipt_names_input_pins_versions_and_cells(void **state) {
     char hex[SK_SHA256_HEX];
     (void)state;
-    two_cells();
+    run_fixture_two_cells(&fixture, false);
     assert_runs();
     assert_int_equal(sk_sha256_file(fixture.input_path, NULL, hex, NULL, NULL), SKIPPY_OK);
     json_t *run = run_fixture_load(&fixture, "run.json");
     assert_string_equal(json_string_value(json_object_get(run, "status")), "completed");
-    assert_string_equal(text_at(run, "input", "sha256"), hex);
-    assert_string_equal(text_at(json_object_get(run, "pins"), "before", "status"), "ok");
-    assert_string_equal(text_at(json_object_get(run, "pins"), "after", "status"), "ok");
-    assert_string_equal(text_at(run, "versions", "skippy bench"), "1.2.3");
-    assert_string_equal(text_at(run, "versions", "llama-server"), "fake 1");
+    assert_string_equal(run_fixture_text(run, "input", "sha256"), hex);
+    assert_string_equal(run_fixture_text(json_object_get(run, "pins"), "before", "status"), "ok");
+    assert_string_equal(run_fixture_text(json_object_get(run, "pins"), "after", "status"), "ok");
+    assert_string_equal(run_fixture_text(run, "versions", "skippy bench"), "1.2.3");
+    assert_string_equal(run_fixture_text(run, "versions", "llama-server"), "fake 1");
     assert_true(json_is_null(json_object_get(run, "promotion")));
     json_t *cells = json_object_get(run, "cells");
     assert_int_equal(json_array_size(cells), 2);
@@ -120,7 +91,7 @@ static void the_receipt_names_input_pins_versions_and_cells(void **state) {
 
 static void receipts_name_every_file_and_every_process(void **state) {
     (void)state;
-    two_cells();
+    run_fixture_two_cells(&fixture, false);
     assert_runs();
     json_t *cell = run_fixture_load(&fixture, "full/llama-p128/cell.json");
     json_t *files = json_object_get(cell, "files"), *processes = json_object_get(cell, "processes"), *one;
@@ -151,9 +122,9 @@ static void a_missing_model_is_a_row_and_no_failure(void **state) {
     assert_runs();
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0);
-    assert_string_equal(text_at(row, "skippy", "status"), "missing-model");
-    assert_string_equal(text_at(row, "llama_server", "status"), "missing-model");
-    assert_string_equal(text_at(row, "skippy", "why"), "the test has no such file");
+    assert_string_equal(run_fixture_text(row, "skippy", "status"), "missing-model");
+    assert_string_equal(run_fixture_text(row, "llama_server", "status"), "missing-model");
+    assert_string_equal(run_fixture_text(row, "skippy", "why"), "the test has no such file");
     assert_int_equal(json_array_size(json_object_get(row, "hosts")), 0);
     assert_true(run_fixture_has(&fixture, "full/olmo-p128/row.json"));
     json_decref(rows);
@@ -171,14 +142,14 @@ static void what_does_not_pass_is_not_compared(void **state) {
     run_fixture_pin(&fixture, "correctness", &fixture.in->correctness);
     free(certificate);
     free(body);
-    two_cells();
+    run_fixture_two_cells(&fixture, false);
     assert_int_equal(run_it(&e), SKIPPY_E_RUNTIME);
     assert_non_null(strstr(e.text, "2 of 2 cells failed"));
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0);
-    assert_string_equal(text_at(row, "skippy", "status"), "fail");
-    assert_string_equal(text_at(row, "skippy", "why"), "the script says fail");
-    assert_string_equal(text_at(row, "llama_server", "status"), "skipped");
+    assert_string_equal(run_fixture_text(row, "skippy", "status"), "fail");
+    assert_string_equal(run_fixture_text(row, "skippy", "why"), "the script says fail");
+    assert_string_equal(run_fixture_text(row, "llama_server", "status"), "skipped");
     assert_int_equal(json_object_size(json_object_get(row, "parts")), 0);
     assert_false(run_fixture_has(&fixture, "server-logs"));
     json_decref(rows);
@@ -189,14 +160,14 @@ static void a_server_that_does_not_start_leaves_the_others_measured(void **state
     (void)state;
     run_fixture_script(&fixture, "broken", "#!/bin/sh\necho 'no such flag' >&2\nexit 9\n");
     run_fixture_pin(&fixture, "broken", &fixture.in->native_server);
-    two_cells();
+    run_fixture_two_cells(&fixture, false);
     assert_int_equal(run_it(&e), SKIPPY_E_RUNTIME);
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0);
-    assert_string_equal(text_at(row, "skippy", "status"), "pass");
-    assert_string_equal(text_at(row, "llama_server", "status"), "error");
-    assert_non_null(strstr(text_at(row, "llama_server", "why"), "no such flag"));
-    assert_int_equal(samples(row, "exact", "exact", "skippy"), 3);
+    assert_string_equal(run_fixture_text(row, "skippy", "status"), "pass");
+    assert_string_equal(run_fixture_text(row, "llama_server", "status"), "error");
+    assert_non_null(strstr(run_fixture_text(row, "llama_server", "why"), "no such flag"));
+    assert_int_equal(run_fixture_samples(row, "exact", "exact", "skippy"), 3);
     json_decref(rows);
     json_t *cell = run_fixture_load(&fixture, "full/llama-p128/cell.json");
     assert_int_equal(json_array_size(json_object_get(cell, "processes")), 1 + 2 + 1); /* the lost ones left receipts */
@@ -206,15 +177,15 @@ static void a_server_that_does_not_start_leaves_the_others_measured(void **state
 static void where_memory_is_short_servers_run_one_after_another(void **state) {
     (void)state;
     fixture.in->sizes.ctx = 1 << 20; /* 1,048,576 tokens of 4 KiB for each of three servers, by the preset's numbers */
-    two_cells();
+    run_fixture_two_cells(&fixture, false);
     fixture.in->models[0].found.layers = 1000;
     run_fixture_save(&fixture);
     assert_runs();
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0);
-    assert_string_equal(text_at(json_object_get(row, "parts"), "exact", "schedule"), "one after another");
-    assert_int_equal(samples(row, "exact", "exact", "skippy"), 3);
-    assert_string_equal(text_at(row, "llama_server", "status"), "ok");
+    assert_string_equal(run_fixture_text(json_object_get(row, "parts"), "exact", "schedule"), "one after another");
+    assert_int_equal(run_fixture_samples(row, "exact", "exact", "skippy"), 3);
+    assert_string_equal(run_fixture_text(row, "llama_server", "status"), "ok");
     json_decref(rows);
 }
 
@@ -229,8 +200,8 @@ static void paired_servers_are_measured_beside_the_others(void **state) {
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0);
     assert_int_equal(json_array_size(json_object_get(row, "hosts")), 5);
-    assert_int_equal(samples(row, "exact", "exact", "old-server"), 3);
-    assert_int_equal(samples(row, "exact", "exact", "new-server"), 3);
+    assert_int_equal(run_fixture_samples(row, "exact", "exact", "old-server"), 3);
+    assert_int_equal(run_fixture_samples(row, "exact", "exact", "new-server"), 3);
     json_decref(rows);
 }
 
@@ -242,10 +213,10 @@ static void without_a_baseline_skippy_is_measured_alone(void **state) {
     assert_runs();
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0);
-    assert_string_equal(text_at(row, "skippy", "status"), "pass");
-    assert_string_equal(text_at(row, "llama_server", "status"), "skipped");
+    assert_string_equal(run_fixture_text(row, "skippy", "status"), "pass");
+    assert_string_equal(run_fixture_text(row, "llama_server", "status"), "skipped");
     assert_int_equal(json_array_size(json_object_get(row, "hosts")), 1);
-    assert_int_equal(samples(row, "exact", "exact", "skippy"), 3);
+    assert_int_equal(run_fixture_samples(row, "exact", "exact", "skippy"), 3);
     json_decref(rows);
 }
 
@@ -270,9 +241,9 @@ static void use_cases_are_measured_with_the_corpus_prompts(void **state) {
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0), *other = json_array_get(rows, 1);
     assert_string_equal(json_string_value(json_object_get(row, "use_case_label")), "Open chat");
-    assert_int_equal(samples(row, "exact", "exact", "skippy"), 3);
-    assert_string_equal(text_at(other, "skippy", "status"), "refused");
-    assert_string_equal(text_at(other, "skippy", "why"), "the corpus has no such use case");
+    assert_int_equal(run_fixture_samples(row, "exact", "exact", "skippy"), 3);
+    assert_string_equal(run_fixture_text(other, "skippy", "status"), "refused");
+    assert_string_equal(run_fixture_text(other, "skippy", "why"), "the corpus has no such use case");
     json_decref(rows);
 }
 
@@ -285,200 +256,15 @@ static void a_package_cell_is_certified_and_not_served(void **state) {
     assert_runs();
     json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
     json_t *row = json_array_get(rows, 0);
-    assert_string_equal(text_at(row, "skippy", "status"), "pass");
-    assert_string_equal(text_at(row, "llama_server", "status"), "skipped");
+    assert_string_equal(run_fixture_text(row, "skippy", "status"), "pass");
+    assert_string_equal(run_fixture_text(row, "llama_server", "status"), "skipped");
     assert_string_equal(json_string_value(json_object_get(row, "stage_load_mode")), "layer-package");
     assert_int_equal(json_integer_value(json_object_get(row, "state_layer_start")), 3);
     assert_int_equal(json_array_size(json_object_get(row, "notes")), 2); /* prefix of 32, synthetic hidden states */
     json_decref(rows);
 }
 
-/* ---- going on ---- */
-
-/* Its first certification ends the run as Ctrl-C does; a second one passes. */
-static void interrupt_once(void) {
-    char *certificate = run_fixture_certificate("pass"), *body = NULL;
-    assert_true(asprintf(&body,
-                         "#!/bin/sh\nif ! [ -e '%s/asked' ]; then touch '%s/asked'; kill -TERM $PPID; sleep 60; fi\n"
-                         "while [ \"$1\" != --report-out ]; do shift; done\ncat >\"$2\" <<'END'\n%s\nEND\n",
-                         fixture.folder, fixture.folder, certificate) > 0);
-    run_fixture_script(&fixture, "correctness", body);
-    run_fixture_pin(&fixture, "correctness", &fixture.in->correctness);
-    free(certificate);
-    free(body);
-}
-
-static void an_interrupted_run_leaves_valid_files_and_goes_on_later(void **state) {
-    int status = 0;
-    (void)state;
-    interrupt_once();
-    two_cells();
-    const pid_t child = fork(); /* the wish to stop cannot be taken back in this process */
-    if (child == 0) {
-        sk_err e = {0};
-        sk_interrupt_install();
-        _exit(run_it(&e) == SKIPPY_E_CANCELLED ? 0 : 1);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    json_t *run = run_fixture_load(&fixture, "run.json");
-    json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
-    json_t *row = run_fixture_load(&fixture, "full/llama-p128/row.partial.json");
-    assert_string_equal(json_string_value(json_object_get(run, "status")), "incomplete");
-    assert_int_equal(json_array_size(rows), 2);
-    assert_string_equal(text_at(row, "skippy", "status"), "cancelled");
-    json_decref(run);
-    json_decref(rows);
-    json_decref(row);
-    assert_runs();
-    assert_true(run_fixture_has(&fixture, "full/llama-p128/row.json"));
-    assert_false(run_fixture_has(&fixture, "full/llama-p128/row.partial.json"));
-}
-
-static void a_second_run_takes_finished_rows_as_they_are(void **state) {
-    (void)state;
-    two_cells();
-    assert_runs();
-    json_t *before = run_fixture_load(&fixture, "production-cache-bench.json");
-    assert_runs();
-    json_t *after = run_fixture_load(&fixture, "production-cache-bench.json");
-    assert_true(json_equal(before, after));
-    assert_false(run_fixture_has(&fixture, "server-logs/llama-2")); /* no server was started again */
-    json_decref(before);
-    json_decref(after);
-}
-
-static void a_row_that_was_changed_is_measured_again(void **state) {
-    char path[700];
-    (void)state;
-    two_cells();
-    assert_runs();
-    snprintf(path, sizeof path, "%s/sweep/llama-p64/row.json", fixture.out_dir);
-    run_fixture_file(&fixture, path, "{\"schema_version\":1}");
-    assert_runs();
-    json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
-    assert_int_equal(samples(json_array_get(rows, 1), "exact", "exact", "skippy"), 3);
-    assert_true(run_fixture_has(&fixture, "server-logs/llama-2"));
-    json_decref(rows);
-}
-
-static void the_folder_of_another_input_is_refused(void **state) {
-    sk_err e = {0};
-    (void)state;
-    two_cells();
-    assert_runs();
-    fixture.in->cell_seconds++;
-    run_fixture_save(&fixture);
-    assert_int_equal(run_it(&e), SKIPPY_E_EXISTS);
-    assert_non_null(strstr(e.text, "holds a run of another input"));
-}
-
-static void a_folder_with_something_else_is_refused(void **state) {
-    sk_err e = {0};
-    (void)state;
-    two_cells();
-    assert_int_equal(mkdir(fixture.out_dir, 0755), 0);
-    run_fixture_file(&fixture, "out/letter.txt", "hello");
-    assert_int_equal(run_it(&e), SKIPPY_E_INVALID);
-    assert_non_null(strstr(e.text, "is not empty and holds no run"));
-    run_fixture_file(&fixture, "out/run.json", "{}");
-    assert_int_equal(run_it(&e), SKIPPY_E_INVALID);
-    assert_non_null(strstr(e.text, "is no receipt of a run"));
-}
-
-static void an_output_folder_with_a_blank_is_refused(void **state) {
-    sk_err e = {0};
-    const sk_family_run_options o = {.input_path = fixture.input_path, .out_dir = "an output", .version = "1"};
-    (void)state;
-    two_cells();
-    assert_int_equal(sk_family_run(&o, &e), SKIPPY_E_INVALID);
-    assert_non_null(strstr(e.text, "has a blank in its name"));
-}
-
-static void an_input_that_is_not_there_is_refused(void **state) {
-    sk_err e = {0};
-    (void)state;
-    assert_int_equal(run_it(&e), SKIPPY_E_NOT_FOUND);
-}
-
-/* ---- pins ---- */
-
-static void a_changed_pin_refuses_the_run_before_the_first_cell(void **state) {
-    sk_err e = {0};
-    (void)state;
-    two_cells();
-    run_fixture_file(&fixture, "llama.gguf", "other weights");
-    assert_int_equal(run_it(&e), SKIPPY_E_CORRUPT);
-    json_t *run = run_fixture_load(&fixture, "run.json");
-    assert_string_equal(json_string_value(json_object_get(run, "status")), "refused");
-    assert_string_equal(text_at(json_object_get(run, "pins"), "before", "status"), "changed");
-    assert_false(run_fixture_has(&fixture, "full"));
-    json_decref(run);
-}
-
-static void a_pin_that_changes_during_the_run_refuses_it_and_keeps_the_rows(void **state) {
-    sk_err e = {0};
-    char *certificate = run_fixture_certificate("pass"), *body = NULL;
-    (void)state;
-    assert_true(asprintf(&body,
-                         "#!/bin/sh\necho more >>'%s/llama.gguf'\nwhile [ \"$1\" != --report-out ]; do shift; "
-                         "done\ncat >\"$2\" <<'END'\n%s\nEND\n",
-                         fixture.folder, certificate) > 0);
-    run_fixture_script(&fixture, "correctness", body);
-    run_fixture_pin(&fixture, "correctness", &fixture.in->correctness);
-    free(certificate);
-    free(body);
-    two_cells();
-    assert_int_equal(run_it(&e), SKIPPY_E_CORRUPT);
-    json_t *run = run_fixture_load(&fixture, "run.json");
-    json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
-    json_t *notes = json_object_get(json_array_get(rows, 0), "notes");
-    const char *last = json_string_value(json_array_get(notes, json_array_size(notes) - 1));
-    assert_string_equal(json_string_value(json_object_get(run, "status")), "refused");
-    assert_int_equal(samples(json_array_get(rows, 0), "exact", "exact", "skippy"), 3);
-    assert_non_null(strstr(last, "a pin changed during the run"));
-    json_decref(run);
-    json_decref(rows);
-}
-
-/* ---- time ---- */
-
-static void a_cell_whose_time_is_over_is_run_again(void **state) {
-    sk_err e = {0};
-    (void)state;
-    run_fixture_script(&fixture, "correctness", "#!/bin/sh\nexec sleep 60\n");
-    run_fixture_pin(&fixture, "correctness", &fixture.in->correctness);
-    fixture.in->cell_seconds = 1;
-    two_cells();
-    fixture.in->n_cells = 1;
-    run_fixture_save(&fixture);
-    assert_int_equal(run_it(&e), SKIPPY_E_RUNTIME);
-    json_t *run = run_fixture_load(&fixture, "run.json");
-    json_t *row = run_fixture_load(&fixture, "full/llama-p128/row.partial.json");
-    assert_string_equal(json_string_value(json_object_get(run, "status")), "incomplete");
-    assert_string_equal(text_at(row, "skippy", "status"), "timeout");
-    assert_false(run_fixture_has(&fixture, "full/llama-p128/row.json"));
-    json_decref(run);
-    json_decref(row);
-}
-
-static void a_run_whose_time_is_over_stops_and_stays_open(void **state) {
-    sk_err e = {0};
-    (void)state;
-    run_fixture_script(&fixture, "correctness", "#!/bin/sh\nexec sleep 60\n");
-    run_fixture_pin(&fixture, "correctness", &fixture.in->correctness);
-    fixture.in->execution_seconds = 1;
-    two_cells();
-    assert_int_equal(run_it(&e), SKIPPY_E_TIMEOUT);
-    assert_non_null(strstr(e.text, "execution_seconds"));
-    json_t *run = run_fixture_load(&fixture, "run.json");
-    json_t *second = run_fixture_load(&fixture, "sweep/llama-p64/row.partial.json");
-    assert_string_equal(json_string_value(json_object_get(run, "status")), "incomplete");
-    assert_string_equal(text_at(json_object_get(run, "pins"), "after", "status"), "ok");
-    assert_string_equal(text_at(second, "skippy", "status"), "timeout");
-    json_decref(run);
-    json_decref(second);
-}
+/* ---- lines for people ---- */
 
 static void the_remaining_time_follows_from_the_cells_that_ended(void **state) {
     (void)state;
@@ -492,12 +278,10 @@ static void every_cell_has_a_line(void **state) {
     size_t len = 0;
     FILE *out = open_memstream(&text, &len);
     sk_err e = {0};
-    const sk_family_run_options o = {
-        .input_path = fixture.input_path, .out_dir = fixture.out_dir, .version = "1", .progress = out};
     (void)state;
     assert_non_null(out);
-    two_cells();
-    assert_int_equal(sk_family_run(&o, &e), SKIPPY_OK);
+    run_fixture_two_cells(&fixture, false);
+    assert_int_equal(run_fixture_run(&fixture, out, &e), SKIPPY_OK);
     assert_int_equal(fclose(out), 0);
     assert_non_null(strstr(text, "1/2 llama full p128: pass; exact "));
     assert_non_null(strstr(text, "2/2 llama sweep p64: pass; exact "));
@@ -521,17 +305,6 @@ int main(int argc, char **argv) {
         TEST(without_a_baseline_skippy_is_measured_alone),
         TEST(use_cases_are_measured_with_the_corpus_prompts),
         TEST(a_package_cell_is_certified_and_not_served),
-        TEST(an_interrupted_run_leaves_valid_files_and_goes_on_later),
-        TEST(a_second_run_takes_finished_rows_as_they_are),
-        TEST(a_row_that_was_changed_is_measured_again),
-        TEST(the_folder_of_another_input_is_refused),
-        TEST(a_folder_with_something_else_is_refused),
-        TEST(an_output_folder_with_a_blank_is_refused),
-        TEST(an_input_that_is_not_there_is_refused),
-        TEST(a_changed_pin_refuses_the_run_before_the_first_cell),
-        TEST(a_pin_that_changes_during_the_run_refuses_it_and_keeps_the_rows),
-        TEST(a_cell_whose_time_is_over_is_run_again),
-        TEST(a_run_whose_time_is_over_stops_and_stays_open),
         TEST(the_remaining_time_follows_from_the_cells_that_ended),
         TEST(every_cell_has_a_line),
     };
