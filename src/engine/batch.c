@@ -273,15 +273,29 @@ static void pass_boundary(sk_engine *en, sk_lane *l) {
     if (at && sk_may_reuse(en, l->job)) sk_lane_record(en, l);
 }
 
+/* The prompt whose terminal logits this row is and that are to be kept; zeroed where nothing is kept. */
+static sk_prefix prompt_to_keep(const sk_engine *en, const sk_lane *l) {
+    const sk_job *j = l->job;
+    sk_prefix copy = {0};
+    /* the last stage keeps its own */
+    const bool keep = l->n == j->n_prompt && sk_may_reuse(en, j) && !en->split;
+    if (!keep) return copy;
+    const sk_prefix prompt = sk_job_prefix(j, j->n_prompt);
+    if (sk_prefix_copy(&copy, &prompt) != SKIPPY_OK)
+        sk_prefix_free(&copy); /* not kept: a later hit decodes once more */
+    return copy;
+}
+
 void sk_lane_take_row(sk_engine *en, sk_lane *l, const float *row) {
     sk_job *j = l->job;
     if (l->n == j->n_prompt && j->is_shadow) sk_shadow_finish(en, j, row);
     if (l->n == j->n_prompt) sk_shadow_consider(en, j, row);
-    if (l->n == j->n_prompt && sk_may_reuse(en, j) && !en->split) { /* the last stage keeps its own */
-        const sk_prefix prompt = sk_job_prefix(j, j->n_prompt);
-        sk_reuse_record_logits(&en->hold.reuse, &prompt, row, 0);
-    }
+    /* Sampled first: a row is large and its copy touches fresh memory, and the client need not wait for that. The job
+     * may be gone afterwards. */
+    sk_prefix kept = prompt_to_keep(en, l);
     sk_lane_sample(en, l, row);
+    if (kept.tokens) sk_reuse_record_logits(&en->hold.reuse, &kept, row, 0);
+    sk_prefix_free(&kept);
 }
 
 static void finish_rows(sk_engine *en, sk_lane *l) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/internal.h"
+#include "runtime/apart.h"
 
 /* ---- calls from other threads ---- */
 
@@ -347,9 +348,23 @@ void sk_engine_stop(sk_engine *en) {
     sk_engine_destroy(en);
 }
 
+typedef struct building {
+    const sk_model *m;
+    const sk_engine_params *params;
+    sk_engine *en;
+    sk_err *e;
+} building;
+
+/* Measures memory and checks state with a few decodes. */
+static int build(void *ud) {
+    building *b = ud;
+    return sk_engine_build(b->m, b->params, &b->en, b->e);
+}
+
 int sk_engine_start(const sk_model *m, const sk_engine_params *p, sk_engine **out, sk_err *e) {
-    sk_engine *en = NULL;
-    int rc = sk_engine_build(m, p, &en, e);
+    building b = {.m = m, .params = p, .e = e};
+    int rc = sk_run_apart(build, &b);
+    sk_engine *en = b.en;
     if (rc) return rc;
     sk_stats_publish(en);
     if (pthread_create(&en->thread, NULL, engine_main, en) != 0) {

@@ -10,6 +10,7 @@
 #include <ggml-backend.h>
 #include <llama.h>
 
+#include "runtime/apart.h"
 #include "runtime/gguf_check.h"
 #include "runtime/host_memory.h"
 #include "runtime/native_log.h"
@@ -77,7 +78,16 @@ static int load_error(const sk_model_params *p, const sk_gguf_facts *facts, cons
                       reason[0] ? reason : "it gave no reason");
 }
 
-static int load_native(const sk_model_params *p, const sk_gguf_facts *facts, struct llama_model **out, sk_err *e) {
+typedef struct native_load {
+    const sk_model_params *params;
+    const sk_gguf_facts *facts;
+    struct llama_model **out;
+    sk_err *e;
+} native_load;
+
+static int do_load(void *ud) {
+    const native_load *n = ud;
+    const sk_model_params *p = n->params;
     load_watch watch = {.params = p};
     struct llama_model_params mp = llama_model_default_params();
     mp.n_gpu_layers = p->n_gpu_layers;
@@ -87,8 +97,14 @@ static int load_native(const sk_model_params *p, const sk_gguf_facts *facts, str
     mp.progress_callback = on_progress;
     mp.progress_callback_user_data = &watch;
     sk_native_log_clear();
-    *out = llama_model_load_from_file(p->path, mp);
-    return *out ? SKIPPY_OK : load_error(p, facts, &watch, e);
+    *n->out = llama_model_load_from_file(p->path, mp);
+    return *n->out ? SKIPPY_OK : load_error(p, n->facts, &watch, n->e);
+}
+
+/* Weights are packed anew with all processors while they are loaded. */
+static int load_native(const sk_model_params *p, const sk_gguf_facts *facts, struct llama_model **out, sk_err *e) {
+    native_load n = {.params = p, .facts = facts, .out = out, .e = e};
+    return sk_run_apart(do_load, &n);
 }
 
 /* The name people know a file by: its last component without .gguf. */

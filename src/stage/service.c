@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "runtime/apart.h"
 #include "stage/stage_internal.h"
 
 enum {
@@ -45,6 +46,17 @@ static int open_parts(sk_stage *s, sk_err *e) {
     return SKIPPY_OK;
 }
 
+typedef struct opening {
+    sk_stage *s;
+    sk_err *e;
+} opening;
+
+/* Measures memory and checks state with a few decodes. */
+static int open_apart(void *ud) {
+    const opening *o = ud;
+    return open_parts(o->s, o->e);
+}
+
 int sk_stage_open(const sk_model *m, const sk_stage_params *p, sk_stage **out, sk_err *e) {
     sk_stage *s = calloc(1, sizeof *s);
     if (!s) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
@@ -58,7 +70,8 @@ int sk_stage_open(const sk_model *m, const sk_stage_params *p, sk_stage **out, s
     atomic_init(&s->stop, false);
     atomic_init(&s->relay_stop, false);
     pthread_mutex_init(&s->lock, NULL);
-    int rc = open_parts(s, e);
+    opening o = {.s = s, .e = e};
+    int rc = sk_run_apart(open_apart, &o);
     if (rc) {
         sk_stage_close(s);
         return rc;
