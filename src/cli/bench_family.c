@@ -49,6 +49,7 @@ static const struct size_option {
     {offsetof(sk_family_sizes, suffix_tokens), 1, 1000000, NULL},
     {offsetof(sk_family_sizes, history_tokens), 64, 1000000, NULL},
     {offsetof(sk_family_sizes, restart_tokens), 16, 1000000, NULL},
+    {offsetof(sk_family_sizes, conversation_repeats), 1, 1024, NULL},
     {offsetof(sk_family_sizes, restart_repeats), 1, 1024, NULL},
     {offsetof(sk_family_sizes, cache_hit_repeats), 1, 1024, "CACHE_HIT_REPEATS"},
     {offsetof(sk_family_sizes, llama_repeats), 1, 1024, "LLAMA_REPEATS"},
@@ -74,14 +75,15 @@ static const sk_arg_def defs[] = {
     {ARG_SIZE + 1, "--suffix-tokens", "N", NULL, "new tokens after it (default: 16)"},
     {ARG_SIZE + 2, "--history-tokens", "N", NULL, "conversation before an edited message (default: 384)"},
     {ARG_SIZE + 3, "--restart-tokens", "N", NULL, "prompt that is asked again after a restart (default: 512)"},
-    {ARG_SIZE + 4, "--restart-repeats", "N", NULL, "restarts (default: 3)"},
-    {ARG_SIZE + 5, "--cache-hit-repeats", "N", NULL, "measured requests of skippy (default: 20)"},
-    {ARG_SIZE + 6, "--llama-repeats", "N", NULL, "measured requests of llama-server (default: 20)"},
-    {ARG_SIZE + 7, "--lanes", "N", NULL, "lanes of skippy (default: 1)"},
-    {ARG_SIZE + 8, "--parallel", "N", NULL, "slots of llama-server (default: 1)"},
+    {ARG_SIZE + 4, "--conversation-repeats", "N", NULL, "measured edits and turns of conversations (default: 20)"},
+    {ARG_SIZE + 5, "--restart-repeats", "N", NULL, "restarts (default: 3)"},
+    {ARG_SIZE + 6, "--cache-hit-repeats", "N", NULL, "measured requests of skippy (default: 20)"},
+    {ARG_SIZE + 7, "--llama-repeats", "N", NULL, "measured requests of llama-server (default: 20)"},
+    {ARG_SIZE + 8, "--lanes", "N", NULL, "lanes of skippy (default: 1)"},
+    {ARG_SIZE + 9, "--parallel", "N", NULL, "slots of llama-server (default: 1)"},
     {ARG_CONCURRENCY, "--concurrency", "N,N", NULL, "clients of the concurrency curve (default: no curve)"},
-    {ARG_SIZE + 9, "--concurrent-requests", "N", NULL, "requests of each of its levels (default: 64)"},
-    {ARG_SIZE + 10, "--concurrent-tokens", "N", NULL, "tokens that each generates (default: 128)"},
+    {ARG_SIZE + 10, "--concurrent-requests", "N", NULL, "requests of each of its levels (default: 64)"},
+    {ARG_SIZE + 11, "--concurrent-tokens", "N", NULL, "tokens that each generates (default: 128)"},
     {ARG_SWEEP, "--prefix-sweep", "N,N", NULL, "further prefix lengths of the exact repeat (default: none)"},
     {ARG_THREADS, "-t --threads", "N", NULL, "threads of each server (default: cores)"},
     {ARG_CTX, "-c --ctx-size", "N", NULL, "context of a lane (default: what the requests need)"},
@@ -201,7 +203,7 @@ static bool take_environment(options *o, sk_err *e) {
 
 /* Sizes that were given stay. */
 static void use_quick_check(options *o) {
-    static const uint32_t TINY[N_SIZES] = {24, 8, 64, 32, 1, 2, 2, 1, 1, 4, 4};
+    static const uint32_t TINY[N_SIZES] = {24, 8, 64, 32, 2, 1, 2, 2, 1, 1, 4, 4};
     for (size_t i = 0; i < N_SIZES; i++)
         if (!o->size_set[i]) *size_at(&o->sizes, i) = TINY[i];
     o->sizes.rest_ms = 0;

@@ -62,6 +62,7 @@ static void random_sizes(sk_family_sizes *s) {
     s->restart_tokens = 1 + random_below(65536);
     s->cache_hit_repeats = 1 + random_below(1024);
     s->llama_repeats = 1 + random_below(1024);
+    s->conversation_repeats = 1 + random_below(1024);
     s->restart_repeats = 1 + random_below(100);
     s->lanes = 1 + random_below(64);
     s->parallel = 1 + random_below(64);

@@ -78,11 +78,12 @@ static void the_smallest_request_has_the_documented_defaults(void **state) {
     assert_int_equal(s->cache_hit_repeats, 20);
     assert_int_equal(s->llama_repeats, 20);
     assert_int_equal(s->restart_repeats, 3);
+    assert_int_equal(s->conversation_repeats, 20);
     assert_int_equal(s->lanes, 1);
     assert_int_equal(s->parallel, 1);
     assert_int_equal(s->ttft_slo_ms, 2000);
     assert_int_equal(s->tpot_slo_ms, 100);
-    assert_int_equal(s->rest_ms, 60);
+    assert_int_equal(s->rest_ms, 100);
     assert_int_equal(s->n_concurrency, 0);
     assert_int_equal(s->n_sweep, 0);
     assert_int_equal(op->request_timeout_ms, s->request_timeout_ms);
@@ -107,7 +108,7 @@ static void every_field_is_read(void **state) {
         "\"concurrent_requests\":65536,\"concurrent_output_tokens\":9,\"llama_parallel\":4,\"llama_repeats\":5,"
         "\"ttft_slo_ms\":11,\"tpot_slo_ms\":12,\"skip_llama_server\":true,\"old_server\":{\"path\":\"/o\",\"sha256\":"
         "\"" HEX_A "\"},\"new_server\":{\"path\":\"/n\",\"sha256\":\"" HEX_B "\"},\"model_sha256\":{\"llama\":\"" HEX_B
-        "\"},\"suffix_tokens\":1,\"history_tokens\":2,\"edit_tokens\":3,\"restart_tokens\":4,\"restart_repeats\":5,"
+        "\"},\"suffix_tokens\":1,\"history_tokens\":2,\"edit_tokens\":3,\"restart_tokens\":4,\"restart_repeats\":5,\"conversation_repeats\":6,"
         "\"threads\":6,\"rest_ms\":7,\"seed\":9223372036854775807}",
         "{\"native_server\":\"/ns\",\"artifact_tool\":\"/at\",\"old_source_commit\":"
         "\"0123456789abcdef0123456789abcdef01234567\",\"new_source_commit\":\"" HEX_A "\",\"native_source_commit\":"
@@ -151,6 +152,7 @@ static void every_field_is_read(void **state) {
     assert_int_equal(s->edit_tokens, 3);
     assert_int_equal(s->restart_tokens, 4);
     assert_int_equal(s->restart_repeats, 5);
+    assert_int_equal(s->conversation_repeats, 6);
     assert_int_equal(s->threads, 6);
     assert_int_equal(s->rest_ms, 7);
     assert_true(s->seed == INT64_MAX);

@@ -48,6 +48,10 @@ size_t sk_part_repeats(const sk_part_host *h) {
     return h->host->ours ? s->cache_hit_repeats : s->llama_repeats;
 }
 
+size_t sk_part_conversation_repeats(const sk_part_host *h) {
+    return h->task->sizes->conversation_repeats;
+}
+
 uint64_t sk_part_seed(const sk_part_host *h, const char *part, size_t round, size_t piece) {
     const sk_family_cell *cell = h->task->cell;
     char text[256];

@@ -93,6 +93,8 @@ uint32_t sk_parts_context(const sk_part *const *parts, size_t n, const sk_part_t
 enum { SK_PART_SPARE_TOKENS = 16, SK_PART_TEMPLATE_TOKENS = 512 };
 /* cache_hit_repeats for ours, llama_repeats for the others: rounds of a part that repeats a request. Pure. */
 size_t sk_part_repeats(const sk_part_host *h);
+/* Rounds of the parts that are conversations: a round is several requests. */
+size_t sk_part_conversation_repeats(const sk_part_host *h);
 /* Seed of one text: another one for each kind of cell, use case, prefix length, part, round and piece of a round; the
  * same for all hosts. Pure. */
 uint64_t sk_part_seed(const sk_part_host *h, const char *part, size_t round, size_t piece);

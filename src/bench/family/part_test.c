@@ -28,6 +28,7 @@ static const sk_family_sizes sizes = {.seed = 1,
                                       .restart_tokens = 24,
                                       .cache_hit_repeats = REPEATS,
                                       .llama_repeats = REPEATS - 1,
+                                      .conversation_repeats = REPEATS,
                                       .restart_repeats = 2,
                                       .concurrency = {1},
                                       .n_concurrency = 1};
@@ -346,7 +347,7 @@ static void a_long_conversation_is_followed_by_another_one(void **state) {
     sk_family_sizes many = sizes;
     const sk_part_task task = {.cell = &full, .sizes = &many};
     bench b;
-    many.cache_hit_repeats = 13;
+    many.conversation_repeats = 13;
     assert_int_equal(run(&b, &sk_part_thinking, &full, &many, NULL, SK_HOST_OURS, NULL), SKIPPY_OK);
     const sk_series *s = series(&b, "thinking", 13);
     assert_int_equal(cold_answers(&b), 2);

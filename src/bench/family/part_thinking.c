@@ -106,7 +106,7 @@ static void finish(sk_part_host *h) {
 
 const sk_part sk_part_thinking = {.name = "thinking",
                                   .title = "stripped thinking",
-                                  .rounds = sk_part_repeats,
+                                  .rounds = sk_part_conversation_repeats,
                                   .lane_tokens = lane_tokens,
                                   .prepare = prepare,
                                   .round = measure,

@@ -29,6 +29,7 @@ static const sk_family_sizes sizes = {.seed = 1,
                                       .restart_tokens = 64,
                                       .cache_hit_repeats = REPEATS + 1,
                                       .llama_repeats = REPEATS,
+                                      .conversation_repeats = REPEATS,
                                       .restart_repeats = 1};
 static const sk_family_cell cell = {
     .kind = SK_CELL_FULL,
@@ -132,12 +133,12 @@ static void check_moved_boundaries(lab *x) {
     const size_t room = sk_part_thinking.lane_tokens(&x->task);
     sk_part_result r;
     run(x, &sk_part_edit, &r);
-    series(&r, OURS, "edit", REPEATS + 1);
-    series(&r, OURS, "edit text", REPEATS + 1);
+    series(&r, OURS, "edit", REPEATS);
+    series(&r, OURS, "edit text", REPEATS);
     sk_part_result_free(&r);
 
     run(x, &sk_part_thinking, &r);
-    const sk_series *s = series(&r, OURS, "thinking", REPEATS + 1);
+    const sk_series *s = series(&r, OURS, "thinking", REPEATS);
     for (size_t i = 0; i < s->n; i++) {
         assert_true(s->v[i].cache_n > 0);
         assert_true(s->v[i].cache_n + s->v[i].prompt_n + 24 <= room);

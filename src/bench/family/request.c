@@ -14,6 +14,7 @@ void sk_family_sizes_default(sk_family_sizes *s) {
                            .restart_tokens = 512,
                            .cache_hit_repeats = 20,
                            .llama_repeats = 20,
+                           .conversation_repeats = 20,
                            .restart_repeats = 3,
                            .lanes = 1,
                            .parallel = 1,
@@ -22,7 +23,7 @@ void sk_family_sizes_default(sk_family_sizes *s) {
                            .ttft_slo_ms = 2000,
                            .tpot_slo_ms = 100,
                            .request_timeout_ms = 600000,
-                           .rest_ms = 60};
+                           .rest_ms = 100};
 }
 
 static int absolute(const char *what, const char *path, char out[PATH_MAX], sk_err *e) {
@@ -86,6 +87,7 @@ static void set_sizes(json_t *plan, const sk_family_sizes *s) {
         {"history_tokens", s->history_tokens},
         {"edit_tokens", s->edit_tokens},
         {"restart_tokens", s->restart_tokens},
+        {"conversation_repeats", s->conversation_repeats},
         {"restart_repeats", s->restart_repeats},
         {"cache_hit_repeats", s->cache_hit_repeats},
         {"llama_repeats", s->llama_repeats},

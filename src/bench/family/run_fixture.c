@@ -102,6 +102,7 @@ static void make_sizes(sk_family_sizes *s) {
                            .restart_tokens = 40,
                            .cache_hit_repeats = 3,
                            .llama_repeats = 3,
+                           .conversation_repeats = 2,
                            .restart_repeats = 1,
                            .lanes = 1,
                            .parallel = 1,

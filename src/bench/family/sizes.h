@@ -16,6 +16,7 @@ typedef struct sk_family_sizes {
     uint32_t restart_tokens;                    /* prompt that is asked again after a restart: 512 */
     uint32_t cache_hit_repeats;                 /* measured requests of skippy: 20 */
     uint32_t llama_repeats;                     /* measured requests of llama-server: 20 */
+    uint32_t conversation_repeats;              /* measured edits and turns of edit and thinking: 20 */
     uint32_t restart_repeats;                   /* 3 */
     uint32_t lanes;                             /* of skippy: RUNTIME_LANE_COUNT */
     uint32_t parallel;                          /* of llama-server: LLAMA_PARALLEL */
@@ -30,7 +31,7 @@ typedef struct sk_family_sizes {
     uint32_t sweep[SK_FAMILY_MAX_SWEEP]; /* further prefix lengths of the exact repeat */
     size_t n_sweep;
     uint32_t request_timeout_ms;
-    uint32_t rest_ms; /* before each measured request, so that spinning threads of another process are asleep: 60 */
+    uint32_t rest_ms; /* before each measured request, so that spinning threads of another process are asleep: 100 */
 } sk_family_sizes;
 
 #endif

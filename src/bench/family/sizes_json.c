@@ -28,6 +28,7 @@ static const sk_sizes_field FIELDS[] = {
     FIELD("restart_tokens", restart_tokens, 1, MAX_TOKENS),
     FIELD("cache_hit_repeats", cache_hit_repeats, 1, MAX_REPEATS),
     FIELD("llama_repeats", llama_repeats, 1, MAX_REPEATS),
+    FIELD("conversation_repeats", conversation_repeats, 1, MAX_REPEATS),
     FIELD("restart_repeats", restart_repeats, 1, MAX_RESTARTS),
     FIELD("runtime_lane_count", lanes, 1, MAX_LANES),
     FIELD("llama_parallel", parallel, 1, MAX_LANES),
