@@ -1,6 +1,9 @@
 #include "bench/tie.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/buf.h"
 
 static bool starts_with(const char *text, const char *with) {
     return *with && strncmp(text, with, strlen(with)) == 0;
@@ -43,20 +46,95 @@ bool sk_tie_open(const sk_measurement *theirs, const sk_measurement *ours) {
     return false;
 }
 
+/* ---- where two answers part ---- */
+
+enum { LONGEST_TOKEN = 12 }; /* bytes of a token that are tried before the place where the bytes part */
+
+static bool is_inside_character(const char *at) {
+    return ((unsigned char)*at & 0xc0) == 0x80;
+}
+
+size_t sk_tie_common(const char *a, const char *b) {
+    size_t n = 0;
+    while (a[n] && a[n] == b[n]) {
+        n++;
+    }
+    while (n > 0 && (is_inside_character(a + n) || is_inside_character(b + n))) {
+        n--;
+    }
+    return n;
+}
+
+/* The prompt as text, malloc'ed. */
+static int prompt_text(sk_endpoint *arbiter, const sk_answer *a, char **out, sk_err *e) {
+    *out = NULL;
+    if (!a->chat) {
+        *out = strdup(a->prompt);
+        return *out ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "no memory for a prompt");
+    }
+    json_t *messages = json_loads(a->prompt, 0, NULL);
+    if (!messages) {
+        return sk_err_set(e, SKIPPY_E_CORRUPT, "the messages of an answer cannot be read again");
+    }
+    const int rc = sk_endpoint_apply_template(arbiter, messages, out, e);
+    json_decref(messages);
+    return rc;
+}
+
+/* One token behind the prompt and the first `from` bytes that the answers share. */
+static int judge_at(sk_endpoint *arbiter, const char *prompt, sk_answer *a, const char *ours, size_t from, sk_err *e) {
+    sk_alternative *v = NULL;
+    sk_buf text = {0};
+    size_t n = 0;
+    sk_buf_str(&text, prompt);
+    sk_buf_add(&text, a->text, from);
+    int rc = text.failed ? sk_err_set(e, SKIPPY_E_NOMEM, "no memory for a prompt")
+                         : sk_endpoint_alternatives(arbiter, false, text.data, 1, &v, &n, e);
+    if (rc == SKIPPY_OK) {
+        a->tie = sk_tie_judge(v, n, a->text + from, ours + from, &a->tie_gap);
+        sk_alternatives_free(v, n);
+    }
+    sk_buf_free(&text);
+    return rc;
+}
+
+/* An arbiter that answers on its own may leave both answers at an earlier tie. So it is led to the place where they
+ * part. The token there may begin some bytes before the bytes differ. */
+static int judge_where_they_part(sk_endpoint *arbiter, sk_answer *a, const char *ours, sk_err *e) {
+    char *prompt = NULL;
+    const size_t common = sk_tie_common(a->text, ours);
+    int rc = prompt_text(arbiter, a, &prompt, e);
+    for (size_t back = 0; rc == SKIPPY_OK && !a->tie && back <= common && back <= LONGEST_TOKEN; back++) {
+        if (!is_inside_character(a->text + common - back)) {
+            rc = judge_at(arbiter, prompt, a, ours, common - back, e);
+        }
+    }
+    free(prompt);
+    return rc;
+}
+
+/* ---- all answers of a measurement ---- */
+
+static int settle_one(sk_endpoint *arbiter, sk_answer *a, const char *ours, sk_err *e) {
+    sk_alternative *v = NULL;
+    size_t n = 0;
+    int rc = sk_endpoint_alternatives(arbiter, a->chat, a->prompt, a->n_predict, &v, &n, e);
+    if (rc != SKIPPY_OK) {
+        return rc;
+    }
+    a->tie = sk_tie_judge(v, n, a->text, ours, &a->tie_gap);
+    sk_alternatives_free(v, n);
+    return a->tie ? SKIPPY_OK : judge_where_they_part(arbiter, a, ours, e);
+}
+
 int sk_tie_settle(sk_endpoint *arbiter, sk_measurement *theirs, const sk_measurement *ours, sk_err *e) {
     for (size_t i = 0; i < common_count(theirs, ours); i++) {
-        sk_answer *a = &theirs->answers[i];
-        sk_alternative *v = NULL;
-        size_t n = 0;
-        if (!is_open(a, &ours->answers[i])) {
-            continue;
+        if (is_open(&theirs->answers[i], &ours->answers[i])) {
+            const int rc = settle_one(arbiter, &theirs->answers[i], ours->answers[i].text, e);
+            if (rc != SKIPPY_OK) {
+                return rc;
+            }
         }
-        const int rc = sk_endpoint_alternatives(arbiter, a->chat, a->prompt, a->n_predict, &v, &n, e);
-        if (rc != SKIPPY_OK) {
-            return rc;
-        }
-        a->tie = sk_tie_judge(v, n, a->text, ours->answers[i].text, &a->tie_gap);
-        sk_alternatives_free(v, n);
     }
     return SKIPPY_OK;
 }

@@ -60,12 +60,21 @@ static void only_cold_answers_that_differ_are_open(void **state) {
     assert_false(sk_tie_open(&theirs, &ours));
 }
 
+static void answers_part_between_whole_characters(void **state) {
+    (void)state;
+    assert_int_equal(sk_tie_common("the cat", "the dog"), 4);
+    assert_int_equal(sk_tie_common("same", "same"), 4);
+    assert_int_equal(sk_tie_common("", "the"), 0);
+    assert_int_equal(sk_tie_common("a\xc3\xa4", "a\xc3\xb6"), 1); /* the first byte of both letters is equal */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_that_part_at_two_nearly_equal_tokens_are_a_tie),
         cmocka_unit_test(a_clear_preference_is_no_tie),
         cmocka_unit_test(a_token_that_is_not_among_the_best_two_is_no_tie),
         cmocka_unit_test(equal_or_missing_answers_are_no_tie),
+        cmocka_unit_test(answers_part_between_whole_characters),
         cmocka_unit_test(only_cold_answers_that_differ_are_open),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
