@@ -204,6 +204,9 @@ static bool stages_ready(const split *s) {
 static int watch(split *s, sk_err *e) {
     int rc = SKIPPY_OK;
     for (size_t i = 0; i < s->plan.n_stages; i++) s->child[i] = (sk_child){.out = -1, .err = -1};
+    /* Stages of one machine work in turns: workers that spin when their turn is over would take the processors from the
+     * next one. */
+    (void)setenv("OMP_WAIT_POLICY", "passive", 0);
     for (size_t i = 1; i < s->plan.n_stages && rc == SKIPPY_OK; i++) rc = start_child(s, i, e);
     while (rc == SKIPPY_OK && !s->stopping && !stages_ready(s)) step(s);
     if (rc == SKIPPY_OK && !s->stopping) rc = start_child(s, 0, e);
