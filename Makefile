@@ -70,6 +70,10 @@ baseline-rpc: ## Build llama-server with the RPC backend, and rpc-server: build/
 bench: baseline build ## Compare with llama-server on MODEL, or on generated 1.5 B models (ARGS="further flags")
 	@MODEL='$(MODEL)' scripts/bench $(ARGS)
 
+.PHONY: bench-family
+bench-family: ## Compare all model families with llama-server, report in out/family (ARGS="further flags")
+	@evals/skippy-cache-family-bench.sh out/family $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Run every fuzzer for FUZZ_SECONDS (60)
 	@scripts/bootstrap --dev

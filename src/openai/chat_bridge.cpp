@@ -110,6 +110,7 @@ struct sk_chat {
     bool add_bos = false, add_eos = false;
     // Most recently used first. Values hold one reference.
     std::list<std::pair<std::string, sk_chat_format *>> formats;
+    std::list<std::pair<std::string, bool>> openings; // see known_opening
     // A conversation with its settings, its rendering, and its format (one reference). Most recently used first.
     struct rendering {
         std::string key, text;
@@ -440,19 +441,36 @@ common_chat_msg plain_message(const char *role, const char *content) {
     return m;
 }
 
+std::string render(const sk_chat &chat, const common_chat_templates_inputs &in, bool directly) {
+    return directly ? render_direct(chat, in) : common_chat_templates_apply(chat.templates.get(), in).prompt;
+}
+
 // Does the next turn's prompt begin with this one, whatever was answered? Not where the generation prompt opens a
 // thought that leaves the history later.
-bool opening_stays(const sk_chat &chat, common_chat_templates_inputs in, const std::string &generation_prompt) {
+bool opening_stays(const sk_chat &chat, common_chat_templates_inputs in, const std::string &generation_prompt,
+                   bool directly) {
     try {
         in.messages = {plain_message("user", "a")};
         in.add_generation_prompt = true;
-        const std::string open = render_direct(chat, in);
+        const std::string open = render(chat, in, directly);
         in.messages = {plain_message("user", "a"), plain_message("assistant", "b"), plain_message("user", "c")};
         in.add_generation_prompt = false;
-        return ends_with(open, generation_prompt) && starts_with(render_direct(chat, in), open);
+        return ends_with(open, generation_prompt) && starts_with(render(chat, in, directly), open);
     } catch (const std::exception &) {
         return false; // a template that wants other messages: nothing is known
     }
+}
+
+// The same for templates that the library renders, where every request makes a format of its own: asked once for each
+// kind of request.
+bool known_opening(sk_chat &chat, const std::string &key, const common_chat_templates_inputs &in,
+                   const std::string &generation_prompt) {
+    const std::string whole = key + generation_prompt;
+    for (const auto &known : chat.openings)
+        if (known.first == whole) return known.second;
+    chat.openings.emplace_front(whole, opening_stays(chat, in, generation_prompt, false));
+    if (chat.openings.size() > max_formats) chat.openings.pop_back();
+    return chat.openings.front().second;
 }
 
 bool can_render_directly(const sk_chat &chat, const sk_chat_input &in) {
@@ -520,7 +538,7 @@ int apply_directly(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, 
     if (!format || !ends_with(prompt, format->generation_prompt)) {
         made = library_format(chat, in, inputs, nullptr);
         if (!made) return unsupported(e);
-        made->opening_stays = opening_stays(chat, inputs, made->generation_prompt);
+        made->opening_stays = opening_stays(chat, inputs, made->generation_prompt, true);
         keep_format(chat, key, made.get());
         format = made.get();
     }
@@ -533,6 +551,8 @@ int apply(sk_chat &chat, const sk_chat_input &in, sk_chat_prompt *out, sk_err *e
     common_chat_templates_inputs inputs = make_inputs(chat, in);
     std::string prompt;
     format_ptr made = library_format(chat, in, inputs, &prompt);
+    if (made && in.add_generation_prompt && !in.continue_final)
+        made->opening_stays = known_opening(chat, format_key(in), inputs, made->generation_prompt);
     return made ? take_prompt(prompt, made.get(), out, e) : unsupported(e);
 }
 

@@ -141,6 +141,7 @@ static void compare_rendering(const char *name, sk_chat *chat, void *ud) {
             if (strcmp(a.text, b.text) != 0)
                 fail_msg("%s, conversation %zu:\n%s\n--- and ---\n%s", name, i, a.text, b.text);
             if (a.n_generation != b.n_generation) fail_msg("%s: generation prompts differ", name);
+            if (a.opening_stays != b.opening_stays) fail_msg("%s: openings differ", name);
             t->compared++;
             sk_chat_prompt_clear(&a);
             sk_chat_prompt_clear(&b);
