@@ -91,9 +91,10 @@ static void serve_in_turn(scripted_server *f) {
 
 /* Collects the requests of `held` connections before it answers them. */
 static void serve_together(scripted_server *f) {
-    for (size_t done = 0; done < f->n_requests; done += f->held) {
+    const size_t held = f->held;
+    for (size_t done = 0; done < f->n_requests; done += held) {
         int fds[SCRIPTED_MAX_HELD];
-        for (size_t i = 0; i < f->held; i++) {
+        for (size_t i = 0; i < held; i++) {
             fds[i] = next_connection(f);
             if (fds[i] >= 0) {
                 read_request(f, fds[i]);
@@ -102,7 +103,7 @@ static void serve_together(scripted_server *f) {
         if (f->all_held) {
             f->all_held();
         }
-        for (size_t i = 0; i < f->held; i++) {
+        for (size_t i = 0; i < held; i++) {
             if (fds[i] >= 0) {
                 write_answer(f, fds[i], f->answers[(done + i) % f->n_answers]);
                 close(fds[i]);

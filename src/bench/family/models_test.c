@@ -84,8 +84,8 @@ static void a_limit_of_the_work_for_a_token_never_drops_a_kind_of_layer(void **s
     (void)state;
     for (size_t i = 0; i < SK_PRESETS; i++) {
         const sk_preset *p = sk_preset_at(i);
-        sk_shape_layers kinds;
-        sk_shape_size size;
+        sk_shape_layers kinds = {0};
+        sk_shape_size size = {0};
         const int32_t n = layers_within(p, UINT64_MAX, UINT64_MAX, limit);
         assert_true(sk_shape_layers_of(p->synth, &kinds) && sk_shape_size_of(p->synth, n, &size));
         assert_true(n >= kinds.least && n <= kinds.real);
