@@ -27,6 +27,11 @@ has_clang_runtime() {
     has_command clang && [ -n "$(find "$(clang -print-runtime-dir)" -name 'libclang_rt.fuzzer*' -print -quit 2>/dev/null)" ]
 }
 
+# Debian's package belongs to /usr/bin/python3, which need not be the first one in PATH.
+has_jsonschema() {
+    python3 -c 'import jsonschema' 2>/dev/null || /usr/bin/python3 -c 'import jsonschema' 2>/dev/null
+}
+
 # package_present NAME
 package_present() {
     case $1 in
@@ -34,7 +39,7 @@ package_present() {
     ninja-build) has_command ninja ;;
     nodejs) has_command node ;;
     gnuplot-nox) has_command gnuplot ;; # gnuplot-qt and gnuplot-x11 have it as well
-    python3-jsonschema) has_command python3 && python3 -c 'import jsonschema' 2>/dev/null ;;
+    python3-jsonschema) has_jsonschema ;;
     iproute2) has_command ip || [ -x /usr/sbin/ip ] ;; # not on everybody's PATH
     libevent-dev) has_library libevent libevent_openssl libevent_pthreads ;;
     libssl-dev) has_library openssl ;;
