@@ -13,6 +13,7 @@
 #include "bench/interrupt.h"
 #include "bench/quick.h"
 #include "cli/bench_evict.h"
+#include "cli/bench_exit.h"
 #include "cli/bench_family.h"
 #include "cli/bench_relay.h"
 #include "cli/bench_stages.h"
@@ -22,7 +23,7 @@
 #define SKIPPY_VERSION "unknown"
 #endif
 
-enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum exit_code { EXIT_DONE = SK_BENCH_DONE, EXIT_FAILED = SK_BENCH_FAILED, EXIT_USAGE = SK_BENCH_USAGE };
 
 static const char HELP[] =
     "Usage: skippy bench quick -m MODEL.gguf [options]\n"
@@ -288,10 +289,6 @@ static void find_programs(options *o) {
     }
 }
 
-static int exit_for(int rc) {
-    return rc == SKIPPY_OK ? EXIT_DONE : rc == SKIPPY_E_CANCELLED ? EXIT_INTERRUPTED : EXIT_FAILED;
-}
-
 static int print_report(const sk_report *report, bool json) {
     if (json) {
         json_t *root = sk_report_json(report);
@@ -328,7 +325,7 @@ static int run_quick(const char *name, options *o) {
         fprintf(stderr, "%s: %s\n", name, e.text);
     }
     sk_report_free(&report);
-    return exit_for(rc);
+    return sk_bench_exit(rc);
 }
 
 static int run_bare(const char *name, const options *o) {
@@ -346,7 +343,7 @@ static int run_bare(const char *name, const options *o) {
     }
     if (rc != SKIPPY_OK) {
         fprintf(stderr, "%s: %s\n", name, e.text);
-        return exit_for(rc);
+        return sk_bench_exit(rc);
     }
     if (o->json) {
         rc = json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));

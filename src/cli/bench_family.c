@@ -39,24 +39,23 @@ enum {
     ARG_SIZE /* ARG_SIZE + index into SIZES */
 };
 
-/* Options that set one number of sk_family_sizes; the environment variable of the same meaning comes first. */
+/* Options that set one number of sk_family_sizes. Preparation puts the environment's numbers over them. */
 static const struct size_option {
     size_t offset;
     uint32_t min, max;
-    const char *variable;
 } SIZES[] = {
-    {offsetof(sk_family_sizes, prefix_tokens), 8, 1000000, "PREFIX_TOKENS"},
-    {offsetof(sk_family_sizes, suffix_tokens), 1, 1000000, NULL},
-    {offsetof(sk_family_sizes, history_tokens), 64, 1000000, NULL},
-    {offsetof(sk_family_sizes, restart_tokens), 16, 1000000, NULL},
-    {offsetof(sk_family_sizes, conversation_repeats), 1, 1024, NULL},
-    {offsetof(sk_family_sizes, restart_repeats), 1, 1024, NULL},
-    {offsetof(sk_family_sizes, cache_hit_repeats), 1, 1024, "CACHE_HIT_REPEATS"},
-    {offsetof(sk_family_sizes, llama_repeats), 1, 1024, "LLAMA_REPEATS"},
-    {offsetof(sk_family_sizes, lanes), 1, 256, "RUNTIME_LANE_COUNT"},
-    {offsetof(sk_family_sizes, parallel), 1, 256, "LLAMA_PARALLEL"},
-    {offsetof(sk_family_sizes, concurrent_requests), 1, 65536, NULL},
-    {offsetof(sk_family_sizes, concurrent_output_tokens), 2, 1000000, NULL},
+    {offsetof(sk_family_sizes, prefix_tokens), 8, 1000000},
+    {offsetof(sk_family_sizes, suffix_tokens), 1, 1000000},
+    {offsetof(sk_family_sizes, history_tokens), 64, 1000000},
+    {offsetof(sk_family_sizes, restart_tokens), 16, 1000000},
+    {offsetof(sk_family_sizes, conversation_repeats), 1, 1024},
+    {offsetof(sk_family_sizes, restart_repeats), 1, 1024},
+    {offsetof(sk_family_sizes, cache_hit_repeats), 1, 1024},
+    {offsetof(sk_family_sizes, llama_repeats), 1, 1024},
+    {offsetof(sk_family_sizes, lanes), 1, 256},
+    {offsetof(sk_family_sizes, parallel), 1, 256},
+    {offsetof(sk_family_sizes, concurrent_requests), 1, 65536},
+    {offsetof(sk_family_sizes, concurrent_output_tokens), 2, 1000000},
 };
 enum { N_SIZES = sizeof SIZES / sizeof *SIZES };
 
@@ -116,7 +115,7 @@ static void print_help(void) {
         "command goes on from there.\n");
     sk_args_help(defs, N_DEFS, stdout);
     puts("\nThe environment variables PREFIX_TOKENS, RUNTIME_LANE_COUNT, LLAMA_PARALLEL, LLAMA_REPEATS and\n"
-         "CACHE_HIT_REPEATS stand for the options of the same meaning.\n"
+         "CACHE_HIT_REPEATS come before the options of the same meaning.\n"
          "\nExamples:\n"
          "  skippy bench models --root models --synthetic\n"
          "  skippy bench family --models models --corpus evals/skippy-usecase-corpus.json --out results\n"
@@ -183,24 +182,6 @@ static bool take(const sk_args *a, int id, options *o, sk_err *e) {
     }
 }
 
-/* Numbers that the environment sets and no option does. */
-static bool take_environment(options *o, sk_err *e) {
-    for (size_t i = 0; i < N_SIZES; i++) {
-        const char *text = SIZES[i].variable && !o->size_set[i] ? getenv(SIZES[i].variable) : NULL;
-        char *end = NULL;
-        if (!text || !*text) continue;
-        const unsigned long v = strtoul(text, &end, 10);
-        if (*end || *text == '-' || v < SIZES[i].min || v > SIZES[i].max) {
-            sk_err_set(e, SKIPPY_E_INVALID, "%s needs a number from %u to %u, not '%s'", SIZES[i].variable,
-                       SIZES[i].min, SIZES[i].max, text);
-            return false;
-        }
-        *size_at(&o->sizes, i) = (uint32_t)v;
-        o->size_set[i] = true;
-    }
-    return true;
-}
-
 /* Sizes that were given stay. */
 static void use_quick_check(options *o) {
     static const uint32_t TINY[N_SIZES] = {24, 8, 64, 32, 2, 1, 2, 2, 1, 1, 4, 4};
@@ -233,7 +214,6 @@ static int parse(int argc, char **argv, options *o) {
     }
     if (!o->pipe.operator_path == !o->pipe.request.models)
         return usage_error(argv[0], "which models? Give either --models DIR or --input REQUEST.json");
-    if (!take_environment(o, &e)) return usage_error(argv[0], e.text);
     if (o->quick) use_quick_check(o);
     if (!o->pipe.request.corpus && !o->pipe.operator_path) o->pipe.skip_use_cases = true;
     o->pipe.request.sizes = &o->sizes;

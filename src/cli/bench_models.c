@@ -64,23 +64,6 @@ static int usage_error(const char *self, const char *text) {
     return SK_BENCH_USAGE;
 }
 
-static bool take_cases(const sk_args *a, sk_models_options *m, sk_err *e) {
-    m->n_only = 0;
-    for (const char *p = a->value; *p;) {
-        const size_t len = strcspn(p, ",");
-        char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)len, p);
-        const sk_preset *preset = sk_preset_find(key);
-        if (!preset || m->n_only == SK_PRESETS) {
-            sk_err_set(e, SKIPPY_E_INVALID, "there is no case '%.*s'", (int)len, p);
-            return false;
-        }
-        m->only[m->n_only++] = preset;
-        p += len + (p[len] == ',');
-    }
-    return true;
-}
-
 static bool take_limit(const sk_args *a, sk_models_options *m, sk_err *e) {
     uint64_t mib = 0;
     const bool ok = sk_args_u64(a, 1, (uint64_t)1 << 24, &mib, e);
@@ -109,7 +92,7 @@ static bool take(const sk_args *a, int id, options *o, sk_err *e) {
     switch (id) {
     case ARG_ROOT: o->make.root = a->value; return true;
     case ARG_SYNTHETIC: o->synthetic = true; return true;
-    case ARG_CASES: return take_cases(a, &o->make, e);
+    case ARG_CASES: return sk_presets_parse(a->value, o->make.only, &o->make.n_only, e) == SKIPPY_OK;
     case ARG_LAYERS: return sk_args_i32(a, 1, 1024, &o->make.layers, e);
     case ARG_LIMIT: return take_limit(a, &o->make, e);
     case ARG_ACTIVE: return take_active(a, &o->make, e);

@@ -1,6 +1,7 @@
 #include "bench/family/catalog.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -251,6 +252,23 @@ static const sk_preset presets[SK_PRESETS] = {
 
 const sk_preset *sk_preset_at(size_t i) {
     return i < SK_PRESETS ? &presets[i] : NULL;
+}
+
+int sk_presets_parse(const char *list, const sk_preset *out[SK_PRESETS], size_t *n, sk_err *e) {
+    *n = 0;
+    for (const char *p = list; *p;) {
+        const size_t len = strcspn(p, ",");
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", (int)len, p);
+        const sk_preset *preset = sk_preset_find(key);
+        if (!preset || *n == SK_PRESETS) {
+            return sk_err_set(e, SKIPPY_E_INVALID, preset ? "'%.*s' is one case too many" : "there is no case '%.*s'",
+                              (int)len, p);
+        }
+        out[(*n)++] = preset;
+        p += len + (p[len] == ',');
+    }
+    return SKIPPY_OK;
 }
 
 size_t sk_preset_rank(const char *key) {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "bench/family/sha256.h"
 
 enum { SK_PRESETS = 14, SK_PRESET_MAX_SHARDS = 3 };
@@ -43,6 +44,9 @@ typedef struct sk_preset {
  * Gemma4 E4B, Gemma3, Gemma2, OLMo, MiniMax M2.7, then DeepSeek3. */
 const sk_preset *sk_preset_at(size_t i); /* NULL after the last */
 const sk_preset *sk_preset_find(const char *key);
+/* Presets of a list of keys with commas between them, in its order; *n is at most SK_PRESETS. Errors: SKIPPY_E_INVALID
+ * (an unknown key, too many). */
+int sk_presets_parse(const char *list, const sk_preset *out[SK_PRESETS], size_t *n, sk_err *e);
 /* Place in the tables; SK_PRESETS for an unknown key. */
 size_t sk_preset_rank(const char *key);
 /* SHA-256 over a canonical text of the whole table: a plan that was made with another table is refused. "" when out of

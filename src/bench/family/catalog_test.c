@@ -111,8 +111,24 @@ static void quantisations_are_read_from_the_header(void **state) {
     assert_string_equal(sk_quant_of_file_type(1024), "");
 }
 
+static void a_list_of_keys_is_read_in_its_order(void **state) {
+    const sk_preset *p[SK_PRESETS];
+    size_t n = 9;
+    sk_err e = {0};
+    (void)state;
+    assert_int_equal(sk_presets_parse("llama,falcon_h1", p, &n, &e), SKIPPY_OK);
+    assert_int_equal(n, 2);
+    assert_string_equal(p[0]->key, "llama");
+    assert_string_equal(p[1]->key, "falcon_h1");
+    assert_int_equal(sk_presets_parse("", p, &n, &e), SKIPPY_OK);
+    assert_int_equal(n, 0);
+    assert_int_equal(sk_presets_parse("llama,lama", p, &n, &e), SKIPPY_E_INVALID);
+    assert_non_null(strstr(e.text, "'lama'"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_of_keys_is_read_in_its_order),
         cmocka_unit_test(presets_come_in_the_order_of_the_tables),
         cmocka_unit_test(every_preset_is_complete),
         cmocka_unit_test(presets_agree_with_the_shapes_that_stand_in_for_them),

@@ -66,8 +66,8 @@ uint64_t sk_part_seed(const sk_part_host *h, const char *part, size_t round, siz
     return seed;
 }
 
-/* A signal ends it early; the request that follows finds that out. */
-static void rest(uint32_t ms) {
+void sk_part_rest(const sk_part_host *h) {
+    const uint32_t ms = h->task->sizes->rest_ms;
     const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000L};
     nanosleep(&t, NULL);
 }
@@ -79,7 +79,7 @@ int sk_part_send(sk_part_host *h, const sk_conversation *c, size_t n_predict, co
         *text = NULL;
     }
     if (series) {
-        rest(h->task->sizes->rest_ms);
+        sk_part_rest(h);
     }
     const int rc = sk_measured_send(&h->host->ep, h->m, c, n_predict, series, cold, &answer, e);
     if (rc != SKIPPY_OK || !text) {

@@ -99,6 +99,9 @@ size_t sk_part_conversation_repeats(const sk_part_host *h);
  * same for all hosts. Pure. */
 uint64_t sk_part_seed(const sk_part_host *h, const char *part, size_t round, size_t piece);
 
+/* Waits rest_ms, so that other servers' threads are asleep. A signal ends it early; the request that follows finds that
+ * out. */
+void sk_part_rest(const sk_part_host *h);
 /* Sends text (messages when chat) and keeps time and answer; see sk_measured_send. series NULL = not measured. Waits
  * rest_ms before the clock starts. *text (may be NULL) is the answer, malloc'ed for the caller. */
 struct sk_conversation;

@@ -1,6 +1,5 @@
 /* The part "curve": how first token and further tokens come when more and more clients ask at the same time. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "bench/conversation.h"
 #include "bench/family/load.h"
@@ -107,12 +106,6 @@ static int make_level(sk_part_host *h, size_t number, level *l, sk_err *e) {
     return make_requests(h, number, l, e);
 }
 
-/* A signal ends the pause. */
-static void rest(uint32_t ms) {
-    const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000L};
-    nanosleep(&pause, NULL);
-}
-
 static int keep_samples(sk_measurement *m, const level *l, sk_err *e) {
     int rc = SKIPPY_OK;
     for (size_t i = 0; rc == SKIPPY_OK && i < l->n; i++) {
@@ -168,7 +161,7 @@ static int curve_round(sk_part_host *h, size_t i, sk_err *e) {
     int rc = make_level(h, i, &l, e);
     if (rc == SKIPPY_OK) {
         const sk_load load = {.port = h->host->port, .timeout_ms = h->host->timeout_ms, .clients = l.clients};
-        rest(h->task->sizes->rest_ms);
+        sk_part_rest(h);
         rc = sk_load_run(&load, l.v, l.n, &l.wall_ms, e);
     }
     if (rc == SKIPPY_OK) {

@@ -55,19 +55,15 @@ static int set_pinned(json_t *plan, const char *field, const char *path, sk_err 
                                                       : sk_err_set(e, SKIPPY_E_NOMEM, "no memory for the request");
 }
 
-/* "llama,falcon_h1" as an array of known keys. */
 static int make_cases(const char *list, json_t **out, sk_err *e) {
+    const sk_preset *presets[SK_PRESETS];
+    size_t n = 0;
     *out = json_array();
-    for (const char *p = list ? list : ""; *p;) {
-        const size_t len = strcspn(p, ",");
-        char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)len, p);
-        if (!sk_preset_find(key)) return sk_err_set(e, SKIPPY_E_INVALID, "there is no case '%.*s'", (int)len, p);
-        if (json_array_append_new(*out, json_string(key)) != 0)
-            return sk_err_set(e, SKIPPY_E_NOMEM, "no memory for the request");
-        p += len + (p[len] == ',');
-    }
-    return *out ? SKIPPY_OK : sk_err_set(e, SKIPPY_E_NOMEM, "no memory for the request");
+    int rc = sk_presets_parse(list ? list : "", presets, &n, e);
+    for (size_t i = 0; rc == SKIPPY_OK && i < n; i++)
+        if (json_array_append_new(*out, json_string(presets[i]->key)) != 0)
+            rc = sk_err_set(e, SKIPPY_E_NOMEM, "no memory for the request");
+    return rc;
 }
 
 static json_t *numbers(const uint32_t *v, size_t n) {
