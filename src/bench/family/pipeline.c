@@ -173,5 +173,5 @@ int sk_pipeline_run(const sk_pipeline_options *o, sk_err *e) {
         if (rc != SKIPPY_OK) say(o, "%s: %s", STAGES[i].what, e->text);
     }
     rc = report(o, e);
-    return rc == SKIPPY_OK && first.code != SKIPPY_OK ? sk_err_set(e, first.code, "%s", first.text) : rc;
+    return first.code != SKIPPY_OK ? sk_err_set(e, first.code, "%s", first.text) : rc;
 }
