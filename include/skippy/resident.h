@@ -50,7 +50,8 @@ enum skippy_evict_reason {
     SKIPPY_EVICT_SUPERSEDED = 4,
     SKIPPY_EVICT_ERASED = 5,
     SKIPPY_EVICT_FAULT = 6,
-    SKIPPY_EVICT_REASONS = 7
+    SKIPPY_EVICT_IDLE = 7, /* another store has it, and nobody used it for a while */
+    SKIPPY_EVICT_REASONS = 8
 };
 
 typedef struct skippy_resident_stats {

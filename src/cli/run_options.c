@@ -36,6 +36,8 @@ const sk_arg_def sk_run_defs[] = {
     {SK_RUN_ARG_MIN_TOKENS, "--cache-min-tokens", "N", NULL, "shorter prefixes are not stored (default: 16)"},
     {SK_RUN_ARG_CACHE_RAM, "-cram --cache-ram", "MIB", NULL,
      "memory for prefixes that left the runtime; 0: none, -1: no limit\n(default: a quarter of the free memory, at most 8192)"},
+    {SK_RUN_ARG_CACHE_IDLE, "--cache-idle", "ram|context", "ram|context",
+     "where prefixes wait that nobody uses; in RAM they make no decode slower\n(default: ram, for attention-only models in state mode)"},
     {SK_RUN_ARG_CACHE_DISK, "--cache-disk", "DIR", NULL, "folder for prefixes that outlive the server (default: none)"},
     {SK_RUN_ARG_CACHE_DISK_MAX, "--cache-disk-max", "MIB", NULL,
      "most bytes in that folder; 0: no limit (default: 16384)"},
@@ -52,6 +54,7 @@ void sk_run_defaults(sk_run_options *o) {
     o->engine.flash_attn = -1;
     o->engine.ram_bytes = SK_RAM_DERIVE;
     o->engine.disk_bytes = UINT64_C(16) << 30;
+    o->engine.idle_to_ram = true;
 }
 
 bool sk_run_mib(const sk_args *a, uint64_t min, uint64_t max, uint64_t *bytes, sk_err *e) {
@@ -152,6 +155,7 @@ static bool apply_cache(sk_run_options *o, int id, const sk_args *a, bool *known
     case SK_RUN_ARG_LOGITS_MIB: return sk_run_mib(a, 1, max_mib, &p->logits_bytes, e);
     case SK_RUN_ARG_MIN_TOKENS: return sk_args_u32(a, 1, 1 << 20, &p->min_tokens, e);
     case SK_RUN_ARG_CACHE_RAM: return set_cache_ram(o, a, e);
+    case SK_RUN_ARG_CACHE_IDLE: p->idle_to_ram = strcmp(a->value, "ram") == 0; return true;
     case SK_RUN_ARG_CACHE_DISK: p->disk_dir = a->value; return true;
     case SK_RUN_ARG_CACHE_DISK_MAX: return sk_run_mib(a, 0, max_mib, &p->disk_bytes, e);
     case SK_RUN_ARG_VERBOSE: sk_log_set_level(SK_LOG_DEBUG); return true;

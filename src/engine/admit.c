@@ -55,6 +55,7 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
     l->n_splits = 0;
     l->out_row = -1;
     l->last_use = ++en->clock;
+    l->used_ms = en->hold.reuse.computed_ms;
     /* Where prompts are cut at absolute multiples, a prompt would compute generated text another way than generation
      * did. */
     keep = keep && sk_may_reuse(en, j) && l->n > 0 && en->hold.reuse.align == 1;
@@ -235,6 +236,13 @@ static sk_lane *restore(sk_engine *en, sk_job *j, sk_start *s) {
     return l;
 }
 
+/* The sequence that a request starts from, UINT32_MAX when none that exists. */
+static uint32_t start_sequence(const sk_engine *en, const sk_start *s) {
+    if (s->source == SK_SRC_HOT_LANE || s->source == SK_SRC_ACTIVE_LANE) return s->lane->id;
+    const sk_reuse_entry *x = s->source == SK_SRC_RESIDENT ? sk_reuse_entry_at(&en->hold.reuse, s->entry) : NULL;
+    return x ? x->seq : UINT32_MAX;
+}
+
 static const char *miss_reason(const sk_engine *en, const sk_job *j, const sk_start *s) {
     if (en->params.cache_off) return "cache-off";
     if (!en->hold.reuse.enabled) return "family-disabled";
@@ -375,6 +383,7 @@ static enum sk_verdict try_admit(sk_engine *en, sk_job *j) {
         }
     }
     if (!sk_start_cells_allow(en, j, s.source == SK_SRC_ACTIVE_LANE ? s.length : 0)) return SK_NO_CELLS;
+    sk_drop_idle(en, start_sequence(en, &s), j->n_tokens - s.length);
     sk_lane *l = restore(en, j, &s);
     const float *row = s.length == j->n_tokens ? whole_logits(en, j, &s) : NULL;
     /* the row may lie in the fetch, and the job may end with its first token */

@@ -327,6 +327,7 @@ static void count_rows(sk_engine *en, double ms) {
     }
     en->st.decodes++;
     en->st.rows += en->n_rows;
+    en->hold.reuse.computed_ms += ms;
     en->st.tokens_computed += prompt_rows;
     if (prompt_rows >= MIN_RATE_ROWS) sk_rates_add_prefill(&en->hold.rates, prompt_rows, ms);
 }

@@ -16,6 +16,7 @@
 #include "runtime/sampler.h"
 #include "skippy/identity.h"
 #include "skippy/payload.h"
+#include "skippy/resident.h"
 #include "stage/frame.h"
 #include "stage/link.h"
 
@@ -66,6 +67,7 @@ typedef struct sk_engine_params {
     uint64_t ram_bytes;        /* cap of the RAM store; 0 = none, or SK_RAM_DERIVE (reuse/ram_cap.h) */
     const char *disk_dir;      /* folder of the disk store; NULL = none */
     uint64_t disk_bytes;       /* cap of that folder; 0 = no limit */
+    bool idle_to_ram;          /* what nobody uses leaves the context for the RAM store (reuse/idle.c) */
     uint64_t disk_throttle;    /* tests: reads of the disk store at so many bytes a second; 0 = unhindered */
     sk_certified_fn certified; /* NULL: known families are trusted, unknown ones are not */
     void *certified_ud;
@@ -211,7 +213,7 @@ typedef struct sk_engine_stats {
     uint64_t decodes, rows, pad_rows, cell_retries, batch_splits, preemptions, relocations;
     uint64_t entries, entry_tokens, cells_used, cells_total, kv_bytes, recurrent_bytes, logits_bytes, logits_rows,
         seqs_used, seqs_total;
-    uint64_t evictions[7]; /* by enum skippy_evict_reason */
+    uint64_t evictions[SKIPPY_EVICT_REASONS]; /* by enum skippy_evict_reason */
     uint64_t restore_faults;
     uint64_t hits_ram, hits_disk;
     uint64_t shadows, shadow_disagreements, shadow_skipped; /* skipped: no lane was idle for it */

@@ -115,6 +115,30 @@ static void evicted_prefix_comes_back_from_ram(void **state) {
     sk_model_free(m);
 }
 
+static void what_nobody_uses_waits_in_ram(void **state) {
+    (void)state;
+    sk_model *m = model_of(&kinds[0]);
+    sk_engine *en = fixture_engine(m, (sk_engine_params){.n_lanes = 2, .ram_bytes = 64 * MIB, .idle_to_ram = true});
+    int32_t mine[N], other[N];
+    fixture_run first, r;
+    fixture_tokens(m, 1, mine, N);
+    ask(en, &first, mine, N);
+    sk_engine_stats s;
+    uint32_t seed = 2;
+    do { /* until so much was computed that waiting cost more than a restore */
+        assert_true(seed < 10000);
+        fixture_tokens(m, seed++, other, N);
+        ask(en, &r, other, N);
+        sk_engine_get_stats(en, &s);
+    } while (s.evictions[SKIPPY_EVICT_IDLE] == 0);
+    ask(en, &r, mine, N);
+    assert_int_equal(r.stats.cache.source, SK_SRC_RAM);
+    assert_true(r.stats.cache.tokens >= N - 1);
+    assert_memory_equal(r.tokens, first.tokens, sizeof *r.tokens);
+    sk_engine_stop(en);
+    sk_model_free(m);
+}
+
 static void conversations_survive_a_restart(void **state) {
     const kind *k = *state;
     sk_model *m = model_of(k);
@@ -503,6 +527,7 @@ int main(int argc, char **argv) {
         FOR_ONE(shadow_agrees_with_a_right_hit, 2),
         FOR_ONE(shadow_ends_reuse_after_a_disagreement, 0),
         FOR_ONE(failed_receipt_overrules_the_registry, 0),
+        FOR_ONE(what_nobody_uses_waits_in_ram, 0),
     };
     return cmocka_run_group_tests_name("engine tiers", tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@ typedef struct sk_lane {
     uint32_t n_splits;
     int32_t out_row; /* row of the running batch whose logits this lane wants, -1 = none */
     uint64_t last_use;
+    double used_ms;      /* idle: compute clock of the last use */
     uint64_t started;    /* admission order: the youngest is put back first when cells run out */
     sk_split_lane split; /* zero in an engine that holds the whole model */
 } sk_lane;
@@ -153,6 +154,9 @@ void sk_lane_done(sk_engine *en, sk_lane *l, enum sk_finish finish);
 
 /* room.c: makes room for n rows by clearing idle lanes and evicting entries. True when there is room now. */
 bool sk_make_room(sk_engine *en, uint32_t n);
+/* Frees the cells of idle lanes and entries that nobody used for a while and the RAM store has, before a request
+ * starts that computes `rows` of its prompt. keep: sequence that it starts from, UINT32_MAX = none. */
+void sk_drop_idle(sk_engine *en, uint32_t keep, size_t rows);
 /* Evicts one thing, whichever is cheapest to lose: an idle lane's content, else an entry. False when there is nothing.
  */
 bool sk_evict_any(sk_engine *en);

@@ -50,6 +50,8 @@ int sk_keep_open(sk_engine *en, sk_err *e) {
     char name[17]; /* of the folder: enough of the namespace to be its own */
     snprintf(name, sizeof name, "%.16s", en->ns_hex);
     const sk_reuse_params reuse = reuse_params(en);
+    /* bit mode wants a sequence's cells in an order of its own, and stages would each have to forget the same */
+    const bool leaves = en->params.idle_to_ram && !sk_engine_bit(en) && !en->split;
     const sk_hold_params p = {.ram_bytes = en->params.ram_bytes,
                               .disk_dir = en->params.disk_dir,
                               .disk_bytes = en->params.disk_bytes,
@@ -57,6 +59,7 @@ int sk_keep_open(sk_engine *en, sk_err *e) {
                               .store_name = name,
                               .scratch = en->setup.tier_scratch,
                               .mode = en->setup.policy.mode,
+                              .weight_bytes = leaves ? sk_model_get_info(en->model)->size_bytes : 0,
                               .make_room = make_room,
                               .evict_any = evict_any,
                               .wake = wake,

@@ -25,6 +25,20 @@ bool sk_make_room(sk_engine *en, uint32_t n) {
     return true;
 }
 
+void sk_drop_idle(sk_engine *en, uint32_t keep, size_t rows) {
+    double coming_ms = (double)rows * en->hold.rates.prefill_ms;
+    uint32_t ids[257], n = 0; /* lanes and keep */
+    if (keep != UINT32_MAX) ids[n++] = keep;
+    for (uint32_t i = 0; i < en->params.n_lanes; i++) {
+        sk_lane *l = &en->lanes[i];
+        if (l->job) ids[n++] = l->id;
+        if (l->job || l->id == keep || l->n == 0 || !sk_hold_is_idle(&en->hold, l->used_ms, coming_ms)) continue;
+        const sk_prefix held = {.ns = l->kept_ns, .tokens = l->kept, .n_tokens = l->n};
+        if (l->kept && sk_hold_has(&en->hold, &held)) sk_lane_clear(en, l);
+    }
+    sk_hold_drop_idle(&en->hold, ids, n, coming_ms);
+}
+
 void sk_preempt(sk_engine *en, sk_lane *l) {
     sk_job *j = l->job;
     sk_recall_drop(&en->hold, &j->recall);

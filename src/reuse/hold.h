@@ -26,6 +26,8 @@ typedef struct sk_hold_params {
     uint32_t scratch;        /* sequence id for exports and imports, empty between calls; scratch - 1 is one of the
                               * cache's, and 0 a lane's: both are empty when the hold is opened */
     enum sk_cache_mode mode; /* of the family's policy: kind of payload */
+    uint64_t
+        weight_bytes; /* of the model's weights; 0 = prefixes that nobody uses stay in the context, else see idle.c */
     /* Owner's: frees cells or pool memory by clearing whatever is cheapest to lose. False: there is nothing. */
     bool (*make_room)(void *ud, uint32_t cells);
     bool (*evict_any)(void *ud);
@@ -80,6 +82,14 @@ bool sk_hold_spill_wanted(const sk_hold *h);
 void sk_hold_spill_step(sk_hold *h, bool busy);
 /* Copies out everything that no store has yet and waits for it, before the end. */
 void sk_hold_spill_flush(sk_hold *h);
+
+/* Frees the cells of what nobody used for a while and the RAM store has, see idle.c. keep: sequences that requests use
+ * or are about to use. coming_ms: what the next request will at least compute. Returns how many entries left. */
+size_t sk_hold_drop_idle(sk_hold *h, const uint32_t *keep, uint32_t n_keep, double coming_ms);
+/* Would something that was used last at used_ms of the compute clock (reuse.computed_ms) leave now? */
+bool sk_hold_is_idle(const sk_hold *h, double used_ms, double coming_ms);
+/* Is there a state of all of this prefix, in the context or in the RAM store? */
+bool sk_hold_has(const sk_hold *h, const sk_prefix *p);
 
 /* ---- on the way back ---- */
 

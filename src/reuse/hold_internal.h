@@ -18,6 +18,10 @@ static inline uint8_t sk_hold_payload_kind(const sk_hold *h) {
 void sk_hold_keep_entry(void *ud, sk_reuse_entry *x);
 void sk_hold_keep_row(void *ud, sk_terminal_row *row);
 
+/* idle.c: should the RAM store have what was recorded, before it has to leave, and should it have this one? */
+bool sk_hold_wants_ram_copies(const sk_hold *h);
+bool sk_hold_copies_to_ram(const sk_hold *h, const sk_reuse_entry *x);
+
 /* recall.c: is there a recall that waits for it? */
 bool sk_hold_awaits(const sk_hold *h, const sk_fetch *f);
 

@@ -21,6 +21,9 @@ void sk_rates_add_prefill(sk_rates *r, size_t tokens, double ms);
 void sk_rates_add_fetch(sk_rates *r, uint8_t tier, uint64_t bytes, double ms);
 void sk_rates_add_import(sk_rates *r, uint64_t bytes, double ms);
 
+/* Time to bring `bytes` back from this tier; measured, or a guess before the first time (2 GiB a second). */
+double sk_rates_restore_ms(const sk_rates *r, uint8_t tier, uint64_t bytes);
+
 typedef struct sk_estimate {
     double restore_ms, recompute_ms; /* 0 where nothing was measured yet */
 } sk_estimate;

@@ -60,6 +60,16 @@ static void average_follows_new_samples(void **state) {
     assert_true(r.prefill_ms > 6.99 && r.prefill_ms < 7.01);
 }
 
+static void a_restore_is_guessed_until_both_its_parts_were_measured(void **state) {
+    (void)state;
+    sk_rates r = {0};
+    assert_true(sk_rates_restore_ms(&r, DISK, UINT64_C(2) << 30) == 1000);
+    sk_rates_add_fetch(&r, DISK, 1024, 3);
+    assert_true(sk_rates_restore_ms(&r, DISK, UINT64_C(2) << 30) == 1000);
+    sk_rates_add_import(&r, 1024, 5);
+    assert_true(sk_rates_restore_ms(&r, DISK, 2048) == 16);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_speeds_never_refuse),
@@ -67,6 +77,7 @@ int main(void) {
         cmocka_unit_test(every_sixteenth_refusal_measures_again),
         cmocka_unit_test(samples_that_say_nothing_are_ignored),
         cmocka_unit_test(average_follows_new_samples),
+        cmocka_unit_test(a_restore_is_guessed_until_both_its_parts_were_measured),
     };
     return cmocka_run_group_tests_name("rates", tests, NULL, NULL);
 }

@@ -123,6 +123,7 @@ int sk_reuse_restore(sk_reuse *r, uint64_t entry, size_t length, uint32_t lane, 
     if (skippy_resident_lease(r->resident, entry)) return sk_err_set(e, SKIPPY_E_NOT_FOUND, "the entry is gone");
     int rc = sk_context_seq_copy(r->ctx, x->seq, lane, (uint32_t)length, e);
     skippy_resident_release(r->resident, entry);
+    x->used_ms = r->computed_ms;
     if (rc == SKIPPY_OK) *lineage = sk_lineage_cut(x->lineage, length);
     if (rc == SKIPPY_E_CORRUPT || rc == SKIPPY_E_INVALID) {
         sk_log(SK_LOG_WARN, "a stored prefix of %zu tokens could not be restored and was dropped: %s", length, e->text);
@@ -157,6 +158,8 @@ static bool covered(sk_reuse *r, const sk_prefix *p) {
     uint64_t id = sk_index_native(m.state[SKIPPY_TIER_RESIDENT].id);
     if (skippy_resident_lease(r->resident, id) == SKIPPY_OK)
         skippy_resident_release(r->resident, id); /* refresh its recency */
+    sk_reuse_entry *x = sk_reuse_entry_at(r, id);
+    if (x) x->used_ms = r->computed_ms;
     return true;
 }
 
@@ -238,7 +241,7 @@ int sk_reuse_record(sk_reuse *r, const sk_prefix *prefix, uint32_t lane, sk_line
     if (!r->enabled || n < r->min_tokens) return SKIPPY_OK;
     if (covered(r, prefix)) return SKIPPY_OK;
     size_t nearest = supersede(r, prefix);
-    sk_reuse_entry x = {.copies = {.stored = stored, .since = ++r->clock}};
+    sk_reuse_entry x = {.copies = {.stored = stored, .since = ++r->clock}, .used_ms = r->computed_ms};
     sk_err err;
     int rc = reserve(r, n, nearest, &x);
     if (rc) return rc;
@@ -291,6 +294,10 @@ int sk_reuse_record_logits(sk_reuse *r, const sk_prefix *prompt, const float *ro
 bool sk_reuse_evict_one(sk_reuse *r, enum skippy_evict_reason why) {
     uint64_t id = skippy_resident_victim(r->resident);
     return id != 0 && drop_entry(r, id, why) == SKIPPY_OK;
+}
+
+int sk_reuse_drop_idle(sk_reuse *r, uint64_t id) {
+    return drop_entry(r, id, SKIPPY_EVICT_IDLE);
 }
 
 static bool means(const skippy_erase_filter *f, const sk_prefix *p) {

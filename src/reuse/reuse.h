@@ -27,6 +27,7 @@ typedef struct sk_reuse_entry {
     uint32_t tries; /* failed attempts to store it */
     uint32_t
         deeper; /* longer entries of the same beginning that were recorded so far; counted where something may ask */
+    double used_ms; /* compute clock of the last use */
 } sk_reuse_entry;
 
 /* What an index id names. The id is the native id of the residency, shifted, and this tag. */
@@ -58,6 +59,7 @@ typedef struct sk_reuse {
     sk_reuse_entry *entries;
     size_t n_entries, cap;
     uint64_t next_terminal, clock;
+    double computed_ms; /* compute clock: time in decodes so far; the owner counts it */
     /* Called before an entry or a logits row leaves to make room for another: the last chance to keep a copy. May be
      * NULL. */
     void (*before_evict)(void *ud, sk_reuse_entry *x);
@@ -106,6 +108,8 @@ int sk_reuse_record(sk_reuse *r, const sk_prefix *prefix, uint32_t lane, sk_line
 int sk_reuse_record_logits(sk_reuse *r, const sk_prefix *prompt, const float *row, unsigned stored);
 /* Evicts one entry (lowest benefit). False when there is none to evict. */
 bool sk_reuse_evict_one(sk_reuse *r, enum skippy_evict_reason why);
+/* Drops an entry that a store outside of the runtime has. SKIPPY_E_NOT_FOUND, SKIPPY_E_BUSY. */
+int sk_reuse_drop_idle(sk_reuse *r, uint64_t id);
 /* Drops every entry and logits row that the filter means (NULL = all). Returns how many. */
 size_t sk_reuse_erase(sk_reuse *r, const skippy_erase_filter *f);
 

@@ -1,8 +1,9 @@
 /* State on its way out of the runtime.
  *
  * With a disk store every entry is copied out soon after it was recorded (write-behind): at once when nothing runs,
- * else one every SPILL_PAUSE_NS. An entry that is evicted to make room is copied out first, into the RAM store too. A
- * copy costs the owner thread one memcpy of the state; hashing and writing happen on the store thread. */
+ * else one every SPILL_PAUSE_NS. So is what may have to leave the context for the RAM store (idle.c). An entry that is
+ * evicted to make room is copied out first, into the RAM store too. A copy costs the owner thread one memcpy of the
+ * state; hashing and writing happen on the store thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,7 +137,7 @@ static bool export_row(sk_hold *h, sk_terminal_row *row, unsigned tiers, uint8_t
 
 /* ---- when ---- */
 
-enum { WRITE_BEHIND = 1 << SKIPPY_TIER_DISK, ON_EVICTION = 1 << SKIPPY_TIER_DISK | 1 << SKIPPY_TIER_RAM };
+enum { DISK = 1 << SKIPPY_TIER_DISK, RAM = 1 << SKIPPY_TIER_RAM, ON_EVICTION = DISK | RAM };
 
 /* The tiers that should have it when it leaves the context, and have not. */
 static unsigned missing(const sk_hold *h, const sk_prefix *p, const sk_copies *c, bool terminal) {
@@ -176,71 +177,86 @@ void sk_hold_keep_row(void *ud, sk_terminal_row *row) {
     if (tiers && sk_tiers_accepts(h->tiers, row_bytes(h))) export_row(h, row, tiers, SKIPPY_REASON_DEMOTED);
 }
 
-/* What is copied out next: the newest entry that the disk store should have and has not, else such a row. */
+/* What is copied out next: the newest entry that a store should have and has not, else a row that the disk store
+ * should have. */
 typedef struct candidate {
+    unsigned tiers;        /* where to */
     sk_reuse_entry *entry; /* NULL: row */
     sk_terminal_row *row;  /* both NULL: nothing */
     uint64_t bytes;
 } candidate;
 
-static bool is_behind(const sk_copies *c) {
-    return !((c->stored | c->refused | c->in_flight) & WRITE_BEHIND);
+/* The stores of these that should have it and have not. */
+static unsigned behind(const sk_copies *c, unsigned tiers) {
+    return tiers & ~(c->stored | c->refused | c->in_flight);
 }
 
-static sk_reuse_entry *next_entry(const sk_hold *h) {
+/* Where entries are copied to before they have to leave. */
+static unsigned write_behind(const sk_hold *h) {
+    unsigned disk = h->disk_ready ? sk_tiers_mask(h->tiers) & DISK : 0;
+    return disk | (sk_hold_wants_ram_copies(h) ? RAM : 0);
+}
+
+static unsigned entry_behind(const sk_hold *h, const sk_reuse_entry *x, unsigned tiers) {
+    return behind(&x->copies, sk_hold_copies_to_ram(h, x) ? tiers : tiers & ~(unsigned)RAM);
+}
+
+static sk_reuse_entry *next_entry(const sk_hold *h, unsigned tiers) {
     sk_reuse_entry *best = NULL;
     for (size_t i = 0; i < h->reuse.n_entries; i++) {
         sk_reuse_entry *x = &h->reuse.entries[i];
         bool newer = !best || x->copies.since > best->copies.since;
-        if (newer && is_behind(&x->copies) && x->tries < MAX_TRIES && is_valuable(h, x)) best = x;
+        if (newer && entry_behind(h, x, tiers) && x->tries < MAX_TRIES && is_valuable(h, x)) best = x;
     }
     return best;
 }
 
-static sk_terminal_row *next_row(const sk_hold *h) {
+static sk_terminal_row *next_row(const sk_hold *h, unsigned tiers) {
     sk_terminal_row *best = NULL;
     for (size_t i = 0; i < h->reuse.terminal.n; i++) {
         sk_terminal_row *x = &h->reuse.terminal.rows[i];
-        if (is_behind(&x->copies) && (!best || x->copies.since > best->copies.since)) best = x;
+        if (behind(&x->copies, tiers) && (!best || x->copies.since > best->copies.since)) best = x;
     }
     return best;
 }
 
-/* False when there is nothing to copy out. */
-static bool next_candidate(const sk_hold *h, candidate *c) {
+/* False when there is nothing to copy out to these stores. */
+static bool next_candidate(const sk_hold *h, unsigned tiers, candidate *c) {
     *c = (candidate){0};
-    if (!h->tiers || !h->disk_ready || !(sk_tiers_mask(h->tiers) & WRITE_BEHIND)) return false;
-    c->entry = next_entry(h);
-    if (!c->entry) c->row = next_row(h);
+    if (!tiers) return false;
+    c->entry = next_entry(h, tiers);
+    if (!c->entry) c->row = next_row(h, tiers & DISK);
     if (!c->entry && !c->row) return false;
+    c->tiers = c->entry ? entry_behind(h, c->entry, tiers) : DISK;
     c->bytes = c->entry ? entry_bytes(h, c->entry) : row_bytes(h);
     return true;
 }
 
 bool sk_hold_spill_wanted(const sk_hold *h) {
     candidate c;
-    return next_candidate(h, &c) && sk_tiers_accepts(h->tiers, c.bytes);
+    return h->tiers && next_candidate(h, write_behind(h), &c) && sk_tiers_accepts(h->tiers, c.bytes);
 }
 
 /* False when there is nothing, or no room for it. */
-static bool spill_one(sk_hold *h, uint8_t reason) {
+static bool spill_one(sk_hold *h, unsigned tiers, uint8_t reason) {
     candidate c;
-    if (!next_candidate(h, &c) || !sk_tiers_accepts(h->tiers, c.bytes)) return false;
+    if (!next_candidate(h, tiers, &c) || !sk_tiers_accepts(h->tiers, c.bytes)) return false;
     if (c.entry)
-        c.entry->tries += !export_entry(h, c.entry, WRITE_BEHIND, reason);
-    else if (!export_row(h, c.row, WRITE_BEHIND, reason))
-        c.row->copies.refused |= WRITE_BEHIND;
+        c.entry->tries += !export_entry(h, c.entry, c.tiers, reason);
+    else if (!export_row(h, c.row, c.tiers, reason))
+        c.row->copies.refused |= c.tiers;
     return true;
 }
 
 void sk_hold_spill_step(sk_hold *h, bool busy) {
-    if (!h->disk_ready) return;
+    unsigned tiers = h->tiers ? write_behind(h) : 0;
+    if (!tiers) return;
     if (busy) {
         uint64_t now = sk_now_ns();
         if (now - h->last_spill < SPILL_PAUSE_NS) return;
         h->last_spill = now;
     }
-    spill_one(h, SKIPPY_REASON_WRITE_BEHIND);
+    spill_one(h, tiers, SKIPPY_REASON_WRITE_BEHIND);
 }
 
 /* Is anything on its way whose result may still ask for another try? */
@@ -272,8 +288,9 @@ void sk_hold_spill_flush(sk_hold *h) {
     if (!h->tiers || !h->disk_ready) return;
     size_t n = 0;
     candidate c;
-    while (next_candidate(h, &c) || any_in_flight(h)) {
-        if (spill_one(h, SKIPPY_REASON_SHUTDOWN)) {
+    unsigned tiers;
+    while ((tiers = write_behind(h) & DISK, next_candidate(h, tiers, &c)) || any_in_flight(h)) {
+        if (spill_one(h, tiers, SKIPPY_REASON_SHUTDOWN)) {
             n++;
             continue;
         }

@@ -196,9 +196,10 @@ static void render_stores(const sk_engine_stats *s, const sk_engine_facts *f, sk
 
 static void render_evictions(const sk_engine_stats *s, sk_buf *b) {
     static const char *const reasons[SKIPPY_EVICT_REASONS] = {
-        [SKIPPY_EVICT_ENTRIES] = "entries", [SKIPPY_EVICT_BYTES] = "bytes",           [SKIPPY_EVICT_CELLS] = "cells",
-        [SKIPPY_EVICT_SEQ_IDS] = "seq-ids", [SKIPPY_EVICT_SUPERSEDED] = "superseded", [SKIPPY_EVICT_ERASED] = "erased",
-        [SKIPPY_EVICT_FAULT] = "fault"};
+        [SKIPPY_EVICT_ENTRIES] = "entries",       [SKIPPY_EVICT_BYTES] = "bytes",
+        [SKIPPY_EVICT_CELLS] = "cells",           [SKIPPY_EVICT_SEQ_IDS] = "seq-ids",
+        [SKIPPY_EVICT_SUPERSEDED] = "superseded", [SKIPPY_EVICT_ERASED] = "erased",
+        [SKIPPY_EVICT_FAULT] = "fault",           [SKIPPY_EVICT_IDLE] = "idle"};
     family(b, "skippy_evictions_total", "counter", "Stored prefixes that were dropped, by reason.");
     for (size_t i = 0; i < SKIPPY_EVICT_REASONS; i++)
         labelled(b, "skippy_evictions_total", "reason", reasons[i], s->evictions[i]);

@@ -22,7 +22,7 @@ static void fill(sk_engine_stats *s) {
     s->hits_active_lane = 1;
     s->tokens_restored = 1184;
     s->cells_total = 4096;
-    for (size_t i = 0; i < 7; i++) s->evictions[i] = i + 1;
+    for (size_t i = 0; i < SKIPPY_EVICT_REASONS; i++) s->evictions[i] = i + 1;
     for (size_t i = 0; i < SK_HIST_BUCKETS; i++) s->token_ms.count[i] = i;
     s->token_ms.total = SK_HIST_BUCKETS * (SK_HIST_BUCKETS - 1) / 2;
     s->token_ms.sum = 1500;
@@ -71,7 +71,8 @@ static void lookups_are_hits_plus_misses(void **state) {
 
 static void every_eviction_reason_has_its_own_sample(void **state) {
     (void)state;
-    static const char *const reasons[] = {"entries", "bytes", "cells", "seq-ids", "superseded", "erased", "fault"};
+    static const char *const reasons[] = {"entries",    "bytes",  "cells", "seq-ids",
+                                          "superseded", "erased", "fault", "idle"};
     sk_buf b = {0};
     render(&b);
     for (size_t i = 0; i < 7; i++) {
