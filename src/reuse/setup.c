@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/host_memory.h"
+#include "runtime/huge_pages.h"
 
 enum {
     DEFAULT_LANES = 4,
@@ -151,7 +152,9 @@ static int make_context(sk_setup *s, const sk_model *m, sk_setup_params *p, sk_e
     cp.n_seq_max = s->tier_scratch + (s->cache_seqs > 0 && p->stores);
     cp.n_outputs = cp.n_seq_max;
     rc = check_memory(s, cp.n_ctx, cp.n_seq_max, e);
-    return rc ? rc : sk_context_create(m, &cp, &s->ctx, e);
+    if (rc == SKIPPY_OK) rc = sk_context_create(m, &cp, &s->ctx, e);
+    if (rc == SKIPPY_OK && p->huge_pages) sk_huge_pages_use();
+    return rc;
 }
 
 /* ---- the identity ---- */
