@@ -1,8 +1,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,12 +19,13 @@ static unsigned long field_of(const void *p, const char *name) {
     FILE *f = fopen("/proc/self/smaps", "re");
     assert_non_null(f);
     char line[4400];
-    uintptr_t begin, end;
     unsigned long value = 0;
-    int inside = 0;
+    bool inside = false;
     while (fgets(line, sizeof line, f)) {
-        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) inside = (uintptr_t)p >= begin && (uintptr_t)p < end;
-        if (inside && strncmp(line, name, strlen(name)) == 0) sscanf(line + strlen(name), ": %lu", &value);
+        char *at;
+        unsigned long begin = strtoul(line, &at, 16);
+        if (*at == '-') inside = (uintptr_t)p >= begin && (uintptr_t)p < strtoul(at + 1, NULL, 16);
+        if (inside && strncmp(line, name, strlen(name)) == 0) value = strtoul(line + strlen(name) + 1, NULL, 10);
     }
     fclose(f);
     return value;
@@ -31,8 +34,6 @@ static unsigned long field_of(const void *p, const char *name) {
 static unsigned char *map(void) {
     void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
-    /* wherever huge pages are the default, they are not for this test */
-    if (madvise(p, BYTES, MADV_NOHUGEPAGE) != 0) skip(); /* a kernel without them */
     return p;
 }
 
@@ -40,7 +41,6 @@ static void a_used_buffer_moves_and_keeps_its_contents(void **state) {
     (void)state;
     unsigned char *p = map();
     for (size_t i = 0; i < BYTES; i++) p[i] = (unsigned char)(i * 31 + i / 4096);
-    assert_int_equal(field_of(p, "AnonHugePages"), 0);
     uint64_t moved = sk_huge_pages_use();
     for (size_t i = 0; i < BYTES; i++)
         if (p[i] != (unsigned char)(i * 31 + i / 4096)) fail_msg("byte %zu changed", i);
@@ -52,7 +52,7 @@ static void a_used_buffer_moves_and_keeps_its_contents(void **state) {
 static void an_untouched_buffer_takes_no_memory(void **state) {
     (void)state;
     unsigned char *p = map();
-    p[0] = 1;
+    p[BYTES / 2] = 1;
     unsigned long before = field_of(p, "Rss");
     sk_huge_pages_use();
     assert_int_equal(field_of(p, "Rss"), before);
