@@ -22,13 +22,15 @@ typedef struct mapping {
     uintptr_t begin, end;
 } mapping;
 
-/* "7f00-7f80 rw-p 00000000 00:00 0" and a name: true for a large one that is private, writable, and of no file. */
-static bool read_line(const char *line, mapping *m) {
+/* "7f00-7f80 rw-p 00000000 00:00 0" and a name: true for a large one that is private, writable, and of no file. One
+ * that is larger than the machine's memory (`most`) is a reservation, as sanitizers make them. */
+static bool read_line(const char *line, uint64_t most, mapping *m) {
     char *at;
     m->begin = strtoull(line, &at, 16);
     if (*at != '-') return false;
     m->end = strtoull(at + 1, &at, 16);
-    if (strncmp(at, " rw-p ", 6) != 0 || m->end - m->begin < LEAST_BYTES) return false;
+    const uint64_t bytes = m->end - m->begin;
+    if (strncmp(at, " rw-p ", 6) != 0 || bytes < LEAST_BYTES || bytes > most) return false;
     at = strchr(at + 6, ' ');         /* behind the offset */
     if (at) at = strchr(at + 1, ' '); /* and the device */
     return at && strtoull(at, NULL, 10) == 0 && !strchr(line, '[');
@@ -56,12 +58,13 @@ static uint64_t collapse(const mapping *m) {
 uint64_t sk_huge_pages_use(void) {
     FILE *f = fopen("/proc/self/maps", "re");
     if (!f) return 0;
+    const uint64_t most = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     enum { MOST = 64 };
     mapping found[MOST], m;
     size_t n = 0;
     char line[4400];
     while (n < MOST && fgets(line, sizeof line, f))
-        if (read_line(line, &m)) found[n++] = m;
+        if (read_line(line, most, &m)) found[n++] = m;
     fclose(f); /* before the mappings change */
     uint64_t moved = 0;
     for (size_t i = 0; i < n; i++) moved += collapse(&found[i]);
