@@ -17,9 +17,10 @@ enum {
     ALIGNMENT = 8 /* the largest row class: aligned models begin their suffixes at its multiples */
 };
 
-/* Two whole runs with their generated tokens lie in the pool at once, and rows that pad batches. */
+/* Two whole runs with their generated tokens lie in the pool at once, rows that pad batches, and the snapshot, which
+ * has cells of its own where there is a window. */
 static uint32_t cells_for(uint32_t prefix) {
-    uint32_t n = 2 * (prefix + SK_TRIAL_GREEDY + SK_TRIAL_SUFFIX + ALIGNMENT);
+    uint32_t n = 2 * (prefix + SK_TRIAL_GREEDY + SK_TRIAL_SUFFIX + ALIGNMENT) + prefix;
     n = (n + 255) / 256 * 256;
     return n > LEAST_CTX ? n : LEAST_CTX;
 }
