@@ -40,18 +40,19 @@ bool sk_hold_is_idle(const sk_hold *h, double used_ms, double coming_ms) {
     return h->reuse.computed_ms - used_ms + coming_ms >= (rent > LEAST_RENT_MS ? rent : LEAST_RENT_MS);
 }
 
-static bool is_in(const sk_hold *h, const sk_prefix *p, int tier) {
-    skippy_match m;
-    return skippy_index_match(h->reuse.index, &p->ns, p->tokens, p->n_tokens, p->n_tokens, &m) == SKIPPY_OK &&
-           m.state[tier].length == p->n_tokens;
+static sk_reuse_hit find(const sk_hold *h, const sk_prefix *p) {
+    sk_reuse_hit hit;
+    sk_hold_find_at(h, &p->ns, p->tokens, p->n_tokens, &hit);
+    return hit;
 }
 
 bool sk_hold_has(const sk_hold *h, const sk_prefix *p) {
-    return is_in(h, p, SKIPPY_TIER_RESIDENT) || is_in(h, p, SKIPPY_TIER_RAM);
+    const sk_reuse_hit hit = find(h, p);
+    return hit.tier[SKIPPY_TIER_RESIDENT].length || hit.tier[SKIPPY_TIER_RAM].length;
 }
 
 size_t sk_hold_drop_idle(sk_hold *h, const uint32_t *keep, uint32_t n_keep, double coming_ms) {
-    if (!is_on(h)) return 0;
+    if (!sk_hold_wants_ram_copies(h)) return 0; /* before any work: this runs with every request */
     uint32_t *with = malloc((n_keep + 1) * sizeof *with);
     if (!with) return 0;
     for (uint32_t i = 0; i < n_keep; i++) with[i] = keep[i];
@@ -59,7 +60,7 @@ size_t sk_hold_drop_idle(sk_hold *h, const uint32_t *keep, uint32_t n_keep, doub
     size_t dropped = 0;
     for (size_t i = h->reuse.n_entries; i-- > 0 && sk_context_cells_used(h->ctx) > kept + CELL_STEP;) {
         const sk_reuse_entry *x = &h->reuse.entries[i];
-        if (!sk_hold_is_idle(h, x->used_ms, coming_ms) || !is_in(h, &x->prefix, SKIPPY_TIER_RAM)) continue;
+        if (!sk_hold_is_idle(h, x->used_ms, coming_ms) || !find(h, &x->prefix).tier[SKIPPY_TIER_RAM].length) continue;
         with[n_keep] = x->seq;
         if (sk_context_cells_union(h->ctx, with, n_keep + 1) == kept) continue; /* it frees nothing */
         dropped += sk_reuse_drop_idle(&h->reuse, x->id) == SKIPPY_OK;

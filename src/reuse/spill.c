@@ -191,10 +191,14 @@ static unsigned behind(const sk_copies *c, unsigned tiers) {
     return tiers & ~(c->stored | c->refused | c->in_flight);
 }
 
+/* The disk store, once it is open. */
+static unsigned usable_disk(const sk_hold *h) {
+    return h->disk_ready ? sk_tiers_mask(h->tiers) & DISK : 0;
+}
+
 /* Where entries are copied to before they have to leave. */
 static unsigned write_behind(const sk_hold *h) {
-    unsigned disk = h->disk_ready ? sk_tiers_mask(h->tiers) & DISK : 0;
-    return disk | (sk_hold_wants_ram_copies(h) ? RAM : 0);
+    return usable_disk(h) | (sk_hold_wants_ram_copies(h) ? RAM : 0);
 }
 
 static unsigned entry_behind(const sk_hold *h, const sk_reuse_entry *x, unsigned tiers) {
@@ -288,9 +292,8 @@ void sk_hold_spill_flush(sk_hold *h) {
     if (!h->tiers || !h->disk_ready) return;
     size_t n = 0;
     candidate c;
-    unsigned tiers;
-    while ((tiers = write_behind(h) & DISK, next_candidate(h, tiers, &c)) || any_in_flight(h)) {
-        if (spill_one(h, tiers, SKIPPY_REASON_SHUTDOWN)) {
+    while (next_candidate(h, usable_disk(h), &c) || any_in_flight(h)) {
+        if (spill_one(h, usable_disk(h), SKIPPY_REASON_SHUTDOWN)) {
             n++;
             continue;
         }

@@ -75,7 +75,7 @@ static void every_eviction_reason_has_its_own_sample(void **state) {
                                           "superseded", "erased", "fault", "idle"};
     sk_buf b = {0};
     render(&b);
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
         char name[80];
         snprintf(name, sizeof name, "skippy_evictions_total{reason=\"%s\"}", reasons[i]);
         assert_true(value(&b, name) == (double)(i + 1));
