@@ -11,7 +11,7 @@
  * starts of each kind in turns on a shared machine: prompts 1.34 times and generation 1.30 times as fast in the median,
  * equal at best (docs/decisions/0017-huge-pages.md). Contents do not change. Returns the bytes that were moved: 0 where
  * the kernel cannot (before Linux 6.1, huge pages off) or has no memory in pieces that large; all of it is then as
- * before. Takes about half a second for each GiB. Any thread. */
+ * before. Takes about 0.6 s for each GiB. Any thread. */
 uint64_t sk_huge_pages_use(void);
 
 #endif
