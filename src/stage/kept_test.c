@@ -158,6 +158,17 @@ static void after_a_restore_a_held_part_is_gone_on_from(void **state) {
     assert_true(reads_right(k, 0, 199, 90, 128)); /* the piece became whole */
 }
 
+static void a_writer_that_waits_for_a_multiple_looks_for_a_held_part_again(void **state) {
+    sk_kept *k = *state;
+    sk_kept_writer w = {0};
+    keep(k, 0, 80);
+    add(k, &w, 0, 70, 10, false); /* no prompt ended at 70 */
+    add(k, &w, 0, 80, 20, true);
+    sk_kept_writer_free(&w);
+    expect_cover(k, 0, 100, 0, 100);
+    assert_true(reads_right(k, 0, 100, 0, 100));
+}
+
 static void a_jump_within_a_prompt_mixes_no_rows(void **state) {
     sk_kept *k = *state;
     sk_kept_writer w = {0};
@@ -297,7 +308,8 @@ typedef struct model_writer {
 
 static void model_add(model *m, model_writer *w, int p, uint32_t pos, uint32_t n, bool end) {
     uint32_t part = pos % PIECE, to = pos + n;
-    if (pos != w->to) w->from = part && model_has(m, p, pos - part, pos) ? pos - part : pos;
+    bool collects = (w->from + PIECE - 1) / PIECE * PIECE <= w->to; /* it waits for the next multiple otherwise */
+    if (pos != w->to || !collects) w->from = part && model_has(m, p, pos - part, pos) ? pos - part : pos;
     uint32_t before = pos;
     w->to = to;
     for (uint32_t at = 0; at + PIECE <= to; at += PIECE)
@@ -419,6 +431,7 @@ int main(void) {
         KEPT(other_tokens_and_other_namespaces_find_nothing),
         KEPT(after_a_restore_rows_are_kept_from_the_next_multiple),
         KEPT(after_a_restore_a_held_part_is_gone_on_from),
+        KEPT(a_writer_that_waits_for_a_multiple_looks_for_a_held_part_again),
         KEPT(a_jump_within_a_prompt_mixes_no_rows),
         KEPT(a_writer_starts_afresh_after_the_end),
         KEPT(of_two_runs_the_longer_one_counts),
