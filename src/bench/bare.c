@@ -88,7 +88,7 @@ static void close_session(session *x) {
 }
 
 static int open_session(session *x, const sk_bare_options *o, const sk_sizes *s, sk_err *e) {
-    const sk_model_params mp = {.path = o->model, .n_gpu_layers = -1};
+    const sk_model_params mp = {.path = o->model, .n_gpu_layers = -1, .huge_pages = true};
     const sk_bare_params bp = {
         .n_ctx = o->n_ctx, .n_batch = BATCH, .n_threads = o->n_threads, .flash_attn = o->flash_attn};
     *x = (session){.runs = SK_WARM_UPS + s->runs, .n_new = s->new_tokens};

@@ -24,7 +24,7 @@ const sk_arg_def sk_run_defs[] = {
      "layers on the GPU: a number, all or auto (default: all)"},
     {SK_RUN_ARG_NO_MMAP, "--no-mmap", NULL, NULL, "read the weights into memory instead of mapping the file"},
     {SK_RUN_ARG_HUGE_PAGES, "--huge-pages", "on|off", "on|off",
-     "weights and KV cache in huge pages, where the kernel can (default: on)"},
+     "weights, KV cache and state in huge pages, where the kernel has them (default: on)"},
     {SK_RUN_ARG_SWA_FULL, "--swa-full", NULL, NULL, "keep every cell of sliding-window layers"},
     {SK_RUN_ARG_ROPE_BASE, "--rope-freq-base", "X", NULL, "RoPE base frequency (default: the model's)"},
     {SK_RUN_ARG_ROPE_FREQ_SCALE, "--rope-freq-scale", "X", NULL, "RoPE frequency scale (default: the model's)"},
@@ -57,7 +57,7 @@ void sk_run_defaults(sk_run_options *o) {
     o->engine.ram_bytes = SK_RAM_DERIVE;
     o->engine.disk_bytes = UINT64_C(16) << 30;
     o->engine.idle_to_ram = true;
-    o->engine.huge_pages = true;
+    o->model.huge_pages = true;
 }
 
 bool sk_run_mib(const sk_args *a, uint64_t min, uint64_t max, uint64_t *bytes, sk_err *e) {
@@ -139,7 +139,7 @@ static bool apply_model(sk_run_options *o, int id, const sk_args *a, bool *known
     case SK_RUN_ARG_TYPE_V: snprintf(p->type_v, sizeof p->type_v, "%s", a->value); return true;
     case SK_RUN_ARG_NGL: return set_layers(o, a, e);
     case SK_RUN_ARG_NO_MMAP: o->model.no_mmap = true; return true;
-    case SK_RUN_ARG_HUGE_PAGES: p->huge_pages = strcmp(a->value, "on") == 0; return true;
+    case SK_RUN_ARG_HUGE_PAGES: o->model.huge_pages = strcmp(a->value, "on") == 0; return true;
     case SK_RUN_ARG_SWA_FULL: p->swa_full = true; return true;
     case SK_RUN_ARG_ROPE_BASE: return sk_args_float(a, 0.0f, &p->rope_freq_base, e);
     case SK_RUN_ARG_ROPE_FREQ_SCALE: return sk_args_float(a, 0.0f, &p->rope_freq_scale, e);

@@ -100,7 +100,6 @@ sk_stage_params sk_stage_options_params(const sk_stage_options *o, const sk_mode
                   .flash_attn = p->flash_attn,
                   .type_k = p->type_k,
                   .type_v = p->type_v,
-                  .huge_pages = p->huge_pages,
                   .swa_full = p->swa_full,
                   .rope_freq_base = p->rope_freq_base,
                   .rope_freq_scale = p->rope_freq_scale,

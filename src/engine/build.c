@@ -54,7 +54,6 @@ static int make_setup(sk_engine *en, sk_err *e) {
                                 .type_k = p->type_k,
                                 .type_v = p->type_v,
                                 .swa_full = p->swa_full,
-                                .huge_pages = p->huge_pages,
                                 .rope_freq_base = p->rope_freq_base,
                                 .rope_freq_scale = p->rope_freq_scale,
                                 .cache_off = p->cache_off,

@@ -56,7 +56,6 @@ typedef struct sk_engine_params {
     int flash_attn;                     /* -1 auto, 0 off, 1 on */
     char type_k[16], type_v[16];        /* ggml names; "" = f16 */
     bool swa_full;
-    bool huge_pages;                       /* as in sk_setup_params */
     float rope_freq_base, rope_freq_scale; /* 0 = model's */
     enum sk_exact_mode exact;
     bool cache_off;            /* --cache off: same server without reuse */

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "runtime/host_memory.h"
-#include "runtime/huge_pages.h"
 
 enum {
     DEFAULT_LANES = 4,
@@ -152,12 +151,7 @@ static int make_context(sk_setup *s, const sk_model *m, sk_setup_params *p, sk_e
     cp.n_seq_max = s->tier_scratch + (s->cache_seqs > 0 && p->stores);
     cp.n_outputs = cp.n_seq_max;
     rc = check_memory(s, cp.n_ctx, cp.n_seq_max, e);
-    /* Most of a hybrid's context is state of sequences that nobody uses yet: there only the weights are moved. */
-    const bool weights_only = s->policy.exact_boundaries;
-    if (rc == SKIPPY_OK && p->huge_pages && weights_only) sk_huge_pages_use();
-    if (rc == SKIPPY_OK) rc = sk_context_create(m, &cp, &s->ctx, e);
-    if (rc == SKIPPY_OK && p->huge_pages && !weights_only) sk_huge_pages_use();
-    return rc;
+    return rc ? rc : sk_context_create(m, &cp, &s->ctx, e);
 }
 
 /* ---- the identity ---- */

@@ -18,7 +18,6 @@ typedef struct sk_setup_params {
     int32_t n_threads, n_threads_batch; /* 0 = cores */
     int flash_attn;                     /* -1 auto, 0 off, 1 on */
     const char *type_k, *type_v;        /* ggml names; NULL or "" = f16 */
-    bool huge_pages; /* weights and KV cache go into huge pages where the kernel can (runtime/huge_pages.h) */
     bool swa_full;
     float rope_freq_base, rope_freq_scale; /* 0 = model's */
     bool cache_off, certified;

@@ -13,6 +13,7 @@
 #include "runtime/apart.h"
 #include "runtime/gguf_check.h"
 #include "runtime/host_memory.h"
+#include "runtime/huge_pages.h"
 #include "runtime/native_log.h"
 #include "runtime/slice.h"
 
@@ -217,6 +218,7 @@ int sk_model_load(const sk_model_params *p, sk_model **out, sk_err *e) {
     sk_runtime_init();
     int rc = check_before_load(p, &facts, e);
     if (rc != SKIPPY_OK) return rc;
+    sk_huge_pages_ask(p->huge_pages);
     sk_model *m = calloc(1, sizeof *m);
     if (!m) return sk_err_set(e, SKIPPY_E_NOMEM, "out of memory");
     rc = load_native(p, &facts, &m->native, e);

@@ -25,6 +25,8 @@ typedef struct sk_model_params {
     const char *alias;    /* model id shown to clients; NULL = general.name, else the file name without .gguf */
     int32_t n_gpu_layers; /* -1 = all */
     bool no_mmap;
+    bool huge_pages; /* weights, and what is allocated after them, in huge pages (runtime/huge_pages.h): of the process
+                      */
     bool vocab_only;
     bool facts_only; /* read the header and check the tensors' shapes, hold no weights: for sk_model_get_info only */
     uint64_t memory_limit; /* bytes the process may use; 0 = ask the machine (cgroup limit, MemAvailable) */
