@@ -11,6 +11,7 @@
 #include "bench/family/cell_session.h"
 #include "bench/interrupt.h"
 #include "runtime/host_memory.h"
+#include "runtime/model.h"
 
 enum { MAX_LOG_FOLDERS = 100000, LINE_CHARS = 900 };
 #define NS_PER_S UINT64_C(1000000000)
@@ -110,6 +111,16 @@ static int add_cells(sk_session *s, size_t model, sk_err *e) {
     return rc;
 }
 
+/* A file that does not load says why when its servers start. */
+static uint32_t context_of(const sk_input_model *m) {
+    const sk_model_params p = {.path = m->found.runtime_entry, .facts_only = true};
+    sk_model *loaded = NULL;
+    const int rc = m->preset->artifact == SK_ARTIFACT_PACKAGE ? SKIPPY_E_UNSUPPORTED : sk_model_load(&p, &loaded, NULL);
+    const int32_t n = rc == SKIPPY_OK ? sk_model_get_info(loaded)->n_ctx_train : 0;
+    sk_model_free(loaded);
+    return n > 0 ? (uint32_t)n : 0;
+}
+
 /* ---- correctness and servers ---- */
 
 static int certify_all(sk_session *s, sk_err *e) {
@@ -127,7 +138,7 @@ static int certify_all(sk_session *s, sk_err *e) {
 /* What the session's cells ask for together. */
 static sk_host_wishes wishes_of(const sk_session *s) {
     const sk_family_sizes *sizes = &s->o->in->sizes;
-    sk_host_wishes w = {.lane_ctx = sizes->ctx};
+    sk_host_wishes w = {.lane_ctx = s->model_ctx && s->model_ctx < sizes->ctx ? s->model_ctx : sizes->ctx};
     w.threads = sizes->threads > 0 ? (int)sizes->threads : (int)s->o->machine->cores;
     for (size_t i = 0; i < s->n_cells; i++) {
         const sk_cell_run *c = &s->cell[i];
@@ -245,6 +256,7 @@ static bool measures_anything(const sk_session *s) {
 }
 
 static int work(sk_session *s, sk_err *e) {
+    s->model_ctx = context_of(s->model);
     int rc = certify_all(s, e);
     if (rc != SKIPPY_OK || !measures_anything(s)) {
         return rc;

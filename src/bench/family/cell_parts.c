@@ -7,6 +7,26 @@
 
 enum { NS_PER_S = 1000000000 };
 
+/* Servers would refuse a context that is longer than the model's, so parts that need one are left out, and the others
+ * are measured. */
+static void drop_parts_too_long(const sk_session *s, sk_cell_run *c) {
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_parts; i++) {
+        const uint32_t need = sk_parts_context(&c->part[i], 1, &c->task);
+        if (s->model_ctx == 0 || need <= s->model_ctx) {
+            c->part[n++] = c->part[i];
+        } else {
+            sk_session_note(c, "%s: left out: it needs a context of %u tokens, and the model has %u", c->part[i]->name,
+                            need, s->model_ctx);
+        }
+    }
+    if (n == 0 && c->n_parts > 0) {
+        sk_cell_status_worsen(&c->skippy, "pass", "refused", "the model's context is too short for every part");
+        sk_cell_status_worsen(&c->llama, "", "skipped", "the model's context is too short for every part");
+    }
+    c->n_parts = n;
+}
+
 void sk_session_plan(const sk_session *s, sk_cell_run *c) {
     const sk_use_case *u =
         c->cell->use_case[0] && s->o->corpus ? sk_corpus_find(s->o->corpus, c->cell->use_case) : NULL;
@@ -18,6 +38,7 @@ void sk_session_plan(const sk_session *s, sk_cell_run *c) {
         sk_cell_status_worsen(&c->llama, "", "skipped", "the corpus has no such use case");
     } else {
         c->n_parts = sk_parts_of(c->cell, &s->o->in->sizes, c->part);
+        drop_parts_too_long(s, c);
     }
 }
 

@@ -34,7 +34,8 @@ typedef struct sk_cell_run {
 typedef struct sk_session {
     const sk_session_options *o;
     const sk_input_model *model;
-    sk_cell_run *cell; /* owned array */
+    uint32_t model_ctx; /* the model's own context; 0 = not known, as of a layer package */
+    sk_cell_run *cell;  /* owned array */
     size_t n_cells;
     sk_certificate *certificate; /* owned array with room for n_cells, so that pointers into it stay */
     size_t n_certificates;

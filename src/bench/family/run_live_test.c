@@ -146,11 +146,33 @@ static void a_hybrid_family_is_measured_from_certificate_to_restart(void **state
     run("KvRecurrent");
 }
 
+static void parts_that_do_not_fit_into_the_models_context_are_left_out(void **state) {
+    (void)state;
+    sk_err e = {0};
+    need("llama", "llama", false);
+    fixture.in->sizes.history_tokens = 1 << 16;
+    fixture.in->sizes.restart_repeats = 1;
+    run_fixture_save(&fixture);
+    if (run_fixture_run(&fixture, NULL, &e) != SKIPPY_OK) fail_msg("%s", e.text);
+    json_t *rows = run_fixture_load(&fixture, "production-cache-bench.json");
+    json_t *parts = json_object_get(json_array_get(rows, 0), "parts");
+    json_t *notes = json_object_get(json_array_get(rows, 0), "notes");
+    assert_non_null(json_object_get(parts, "exact"));
+    assert_non_null(json_object_get(parts, "restart"));
+    assert_null(json_object_get(parts, "edit"));
+    assert_null(json_object_get(parts, "thinking"));
+    assert_string_equal(json_string_value(json_object_get(json_object_get(parts, "exact"), "status")), "ok");
+    assert_non_null(strstr(json_string_value(json_array_get(notes, 0)), "edit: left out"));
+    assert_non_null(strstr(json_string_value(json_array_get(notes, 1)), "thinking: left out"));
+    json_decref(rows);
+}
+
 int main(int argc, char **argv) {
     (void)argc;
     (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_dense_family_is_measured_from_certificate_to_restart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parts_that_do_not_fit_into_the_models_context_are_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_hybrid_family_is_measured_from_certificate_to_restart, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
