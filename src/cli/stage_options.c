@@ -90,23 +90,10 @@ void sk_stage_options_help(void) {
 
 sk_stage_params sk_stage_options_params(const sk_stage_options *o, const sk_model_info *i) {
     const sk_engine_params *p = &o->run.engine;
+    sk_setup_params setup = sk_engine_setup_params(p);
+    if (o->run.ctx_of_model) setup.n_ctx = (uint32_t)i->n_ctx_train;
     return (sk_stage_params){
-        .setup = {.n_ctx = o->run.ctx_of_model ? (uint32_t)i->n_ctx_train : p->n_ctx,
-                  .n_lanes = p->n_lanes,
-                  .n_batch = p->n_batch,
-                  .n_ubatch = p->n_ubatch,
-                  .n_threads = p->n_threads,
-                  .n_threads_batch = p->n_threads_batch,
-                  .flash_attn = p->flash_attn,
-                  .type_k = p->type_k,
-                  .type_v = p->type_v,
-                  .swa_full = p->swa_full,
-                  .rope_freq_base = p->rope_freq_base,
-                  .rope_freq_scale = p->rope_freq_scale,
-                  .cache_off = p->cache_off,
-                  .cache_seqs = p->cache_seqs,
-                  .cache_bytes = p->cache_bytes,
-                  .stores = !p->cache_off && (p->ram_bytes > 0 || p->disk_dir)},
+        .setup = setup,
         .logits_bytes = p->logits_bytes,
         .min_tokens = p->min_tokens,
         .ram_bytes = p->ram_bytes,

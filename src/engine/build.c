@@ -41,32 +41,36 @@ static int copy_split(sk_engine *en, sk_err *e) {
     return SKIPPY_OK;
 }
 
+sk_setup_params sk_engine_setup_params(const sk_engine_params *p) {
+    return (sk_setup_params){.n_ctx = p->n_ctx,
+                             .n_lanes = p->n_lanes,
+                             .n_batch = p->n_batch,
+                             .n_ubatch = p->n_ubatch,
+                             .n_threads = p->n_threads,
+                             .n_threads_batch = p->n_threads_batch,
+                             .flash_attn = p->flash_attn,
+                             .type_k = p->type_k,
+                             .type_v = p->type_v,
+                             .swa_full = p->swa_full,
+                             .rope_freq_base = p->rope_freq_base,
+                             .rope_freq_scale = p->rope_freq_scale,
+                             .cache_off = p->cache_off,
+                             .certified = p->certified != NULL,
+                             .cache_seqs = p->cache_seqs,
+                             .cache_bytes = p->cache_bytes,
+                             .stores = p->ram_bytes > 0 || p->disk_dir,
+                             .digest_dir = p->digest_dir,
+                             .lora = p->lora,
+                             .n_lora = p->n_lora};
+}
+
 static int make_setup(sk_engine *en, sk_err *e) {
     sk_engine_params *p = &en->params;
     en->n_scratch = sk_engine_bit(en) ? SK_ROW_CLASS_SCRATCH : 0;
-    const sk_setup_params sp = {.n_ctx = p->n_ctx,
-                                .n_lanes = p->n_lanes,
-                                .n_batch = p->n_batch,
-                                .n_ubatch = p->n_ubatch,
-                                .n_threads = p->n_threads,
-                                .n_threads_batch = p->n_threads_batch,
-                                .flash_attn = p->flash_attn,
-                                .type_k = p->type_k,
-                                .type_v = p->type_v,
-                                .swa_full = p->swa_full,
-                                .rope_freq_base = p->rope_freq_base,
-                                .rope_freq_scale = p->rope_freq_scale,
-                                .cache_off = p->cache_off,
-                                .certified = p->certified != NULL,
-                                /* a detached window cannot keep its cells in position order */
-                                .sorted_cells = sk_engine_bit(en),
-                                .n_scratch = en->n_scratch,
-                                .cache_seqs = p->cache_seqs,
-                                .cache_bytes = p->cache_bytes,
-                                .stores = p->ram_bytes > 0 || p->disk_dir,
-                                .digest_dir = en->digest_dir,
-                                .lora = p->lora,
-                                .n_lora = p->n_lora};
+    sk_setup_params sp = sk_engine_setup_params(p);
+    sp.sorted_cells = sk_engine_bit(en); /* a detached window cannot keep its cells in position order */
+    sp.n_scratch = en->n_scratch;
+    sp.digest_dir = en->digest_dir;
     int rc = sk_setup_open(en->model, &sp, &en->setup, e);
     if (rc) return rc;
     const sk_setup *s = &en->setup;

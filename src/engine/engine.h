@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "reuse/ram_cap.h"
+#include "reuse/setup.h"
 #include "reuse/tier_stats.h"
 #include "runtime/model.h"
 #include "runtime/sampler.h"
@@ -77,6 +78,8 @@ typedef struct sk_engine_params {
     const sk_lora_spec *lora; /* adapters, applied to every request and part of the identity */
     size_t n_lora;
 } sk_engine_params;
+/* The part of them that makes a context; strings and adapters are borrowed from p. Pure. */
+sk_setup_params sk_engine_setup_params(const sk_engine_params *p);
 
 enum sk_finish {
     SK_FINISH_STOP = 0 /* end-of-generation token */,

@@ -35,7 +35,7 @@ bool sk_hold_wants_ram_copies(const sk_hold *h) {
 }
 
 bool sk_hold_is_idle(const sk_hold *h, double used_ms, double coming_ms) {
-    if (!is_on(h)) return false;
+    if (!sk_hold_wants_ram_copies(h)) return false;
     double rent = sk_rates_restore_ms(&h->rates, SKIPPY_TIER_RAM, h->params.weight_bytes);
     return h->reuse.computed_ms - used_ms + coming_ms >= (rent > LEAST_RENT_MS ? rent : LEAST_RENT_MS);
 }

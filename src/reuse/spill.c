@@ -1,9 +1,9 @@
 /* State on its way out of the runtime.
  *
- * With a disk store every entry is copied out soon after it was recorded (write-behind): at once when nothing runs,
- * else one every SPILL_PAUSE_NS. So is what may have to leave the context for the RAM store (idle.c). An entry that is
- * evicted to make room is copied out first, into the RAM store too. A copy costs the owner thread one memcpy of the
- * state; hashing and writing happen on the store thread. */
+ * With a disk store every entry is copied out soon after it was recorded (write-behind): at once when the owner is
+ * not busy, else one every SPILL_PAUSE_NS. So is what may have to leave the context for the RAM store (idle.c). An
+ * entry that is evicted to make room is copied out first, into the RAM store too. A copy costs the owner thread one
+ * memcpy of the state; hashing and writing happen on the store thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "reuse/hold_internal.h"
 
-#define SPILL_PAUSE_NS 500000000u
+#define SPILL_PAUSE_NS 1000000000u
 
 enum { MAX_TRIES = 3, LAST_BOUNDARIES = 3 };
 
