@@ -59,7 +59,6 @@ sk_setup_params sk_engine_setup_params(const sk_engine_params *p) {
                              .cache_seqs = p->cache_seqs,
                              .cache_bytes = p->cache_bytes,
                              .stores = p->ram_bytes > 0 || p->disk_dir,
-                             .digest_dir = p->digest_dir,
                              .lora = p->lora,
                              .n_lora = p->n_lora};
 }

@@ -176,10 +176,10 @@ static sk_job *find_job(sk_engine *en, uint64_t id) {
 
 /* Copies to the stores wait for so long after the last decode: a client that asks again at once does not find the
  * engine copying. */
-#define QUIET_NS 250000000u
+#define REST_NS 250000000u
 
-static bool is_quiet(const sk_engine *en) {
-    return sk_now_ns() - en->last_decode_ns >= QUIET_NS;
+static bool is_at_rest(const sk_engine *en) {
+    return sk_now_ns() - en->last_decode_ns >= REST_NS;
 }
 
 /* Sleeps until somebody wants something. While requests wait for a store or for stages, only for a moment: their
@@ -190,7 +190,7 @@ static void sleep_idle(sk_engine *en) {
     if (!quiet || (sk_any_running(en) && !en->blocked)) return;
     if (en->queue_head && !en->stalled && !en->blocked) return;
     bool copies = sk_hold_spill_wanted(&en->hold);
-    if (copies && is_quiet(en)) return;
+    if (copies && is_at_rest(en)) return;
     bool erasing = en->split && en->split->erasing;
     if (!en->queue_head && !en->blocked && !erasing && !copies) {
         pthread_cond_wait(&en->wake, &en->lock);
@@ -335,7 +335,7 @@ static void *engine_main(void *arg) {
         busy = sk_batch_step(en) || busy;
         en->blocked = en->split && !busy && sk_any_running(en);
         if (busy) en->last_decode_ns = sk_now_ns();
-        sk_hold_spill_step(&en->hold, busy || !is_quiet(en));
+        sk_hold_spill_step(&en->hold, busy || !is_at_rest(en));
         sk_shadow_start(en);
         publish(en);
     }

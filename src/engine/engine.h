@@ -78,7 +78,8 @@ typedef struct sk_engine_params {
     const sk_lora_spec *lora; /* adapters, applied to every request and part of the identity */
     size_t n_lora;
 } sk_engine_params;
-/* The part of them that makes a context; strings and adapters are borrowed from p. Pure. */
+/* The part of them that makes a context, without digest_dir, of which engine and stage have a copy each; strings and
+ * adapters are borrowed from p. Pure. */
 sk_setup_params sk_engine_setup_params(const sk_engine_params *p);
 
 enum sk_finish {

@@ -4,7 +4,7 @@
  * The two forms share no tokens, so on one lane each of them displaces the other. That is not what is measured:
  * before an edited message is timed, the version before it is asked once more, as a user has just seen its answer. That
  * answer has some tokens, so that every server decodes then, also one that knows the first token already: what ran last
- * finds its weights in the processor's cache, which made 40 % of a difference. */
+ * finds its weights in the processor's cache, and that alone made a difference of 40 %. */
 #include <stdlib.h>
 #include <string.h>
 
