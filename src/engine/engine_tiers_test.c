@@ -20,7 +20,7 @@
 #include "engine/engine_fixture.h"
 #include "skippy/disk_store.h"
 
-enum { N = 300, TALKS = 4, MIB = 1 << 20 };
+enum { N = 300, SHORT = 200, TALKS = 4, MIB = 1 << 20 };
 
 typedef struct kind {
     const char *family;
@@ -118,17 +118,19 @@ static void evicted_prefix_comes_back_from_ram(void **state) {
 static void what_nobody_uses_waits_in_ram(void **state) {
     (void)state;
     sk_model *m = model_of(&kinds[0]);
-    sk_engine *en = fixture_engine(m, (sk_engine_params){.n_lanes = 2, .ram_bytes = 64 * MIB, .idle_to_ram = true});
-    int32_t mine[N], other[N];
+    sk_engine *en = fixture_engine(
+        m, (sk_engine_params){.n_lanes = 2, .min_tokens = N, .ram_bytes = 64 * MIB, .idle_to_ram = true});
+    int32_t mine[N], other[SHORT];
     fixture_run first, r;
     fixture_tokens(m, 1, mine, N);
     ask(en, &first, mine, N);
     sk_engine_stats s;
+    for (sk_engine_get_stats(en, &s); s.tiers.ram.entries == 0; sk_engine_get_stats(en, &s)) pause_ms(2);
     uint32_t seed = 2;
-    do { /* until so much was computed that waiting cost more than a restore */
+    do { /* prompts too short to be kept, until so much was computed that waiting cost more than a restore */
         assert_true(seed < 10000);
-        fixture_tokens(m, seed++, other, N);
-        ask(en, &r, other, N);
+        fixture_tokens(m, seed++, other, SHORT);
+        ask(en, &r, other, SHORT);
         sk_engine_get_stats(en, &s);
     } while (s.evictions[SKIPPY_EVICT_IDLE] == 0);
     ask(en, &r, mine, N);
