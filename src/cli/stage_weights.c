@@ -85,12 +85,13 @@ void sk_weights_source_close(sk_weights_source *s) {
 }
 
 int sk_weights_cut(sk_weights_source *s, sk_layer_range r, const sk_split_options *o, sk_weights *out, sk_err *e) {
-    char dir[1200];
+    char dir[1200], digests[1024];
     progress p = progress_of("cutting the stage", s->go_on);
     *out = (sk_weights){.file.lock = -1};
     int rc = cache_dir(o, "", dir, sizeof dir, e);
     if (rc != SKIPPY_OK) return rc;
-    const sk_slice_cache cache = {.dir = dir, .max_bytes = o->stage_max};
+    const sk_slice_cache cache = {
+        .dir = dir, .max_bytes = o->stage_max, .digest_dir = sk_cli_digest_dir(digests, sizeof digests)};
     rc = sk_slice_materialise(&s->tensors, r, &cache, on_progress, &p, &out->file, e);
     if (rc == SKIPPY_OK) out->path = out->file.path;
     return rc;

@@ -38,16 +38,16 @@ int sk_slice_write(sk_tensor_source *s, sk_layer_range r, const char *path, sk_s
                    sk_err *e);
 
 /* The stage file in a cache folder: "{16 hex of source}-{start}-{end}-v{version}.gguf" beside a record with the file's
- * size and BLAKE3 digest. Written when it is not there; when it is, its record, size and stage metadata are checked,
- * and with verify its whole content. A file that does not agree is written anew. A lock file keeps two processes from
- * writing the same file at once: the second waits and takes the first one's. max_bytes: files of this folder that were
- * used longest ago are removed until the new one fits (0 = no limit); a file that is in use stays, since it is held by
- * a shared lock until sk_slice_release. *path is malloc'ed. Errors: those of sk_slice_write; SKIPPY_E_TOO_LARGE: the
- * stage alone is larger than max_bytes. */
+ * size and BLAKE3 digest. Written when it is not there; when it is, its record, size, stage metadata and content are
+ * checked, the content by its digest, which is remembered in digest_dir (skippy_file_digest). A file that does not
+ * agree is written anew. A lock file keeps two processes from writing the same file at once: the second waits and takes
+ * the first one's. max_bytes: files of this folder that were used longest ago are removed until the new one fits (0 =
+ * no limit); a file that is in use stays, since it is held by a shared lock until sk_slice_release. *path is malloc'ed.
+ * Errors: those of sk_slice_write; SKIPPY_E_TOO_LARGE: the stage alone is larger than max_bytes. */
 typedef struct sk_slice_cache {
     const char *dir;
     uint64_t max_bytes;
-    bool verify;
+    const char *digest_dir; /* NULL: the whole file is read each time */
 } sk_slice_cache;
 typedef struct sk_slice_file {
     char *path;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "runtime/slice_internal.h"
 
 enum { PATH_CAP = 4200 };
@@ -76,8 +77,7 @@ static bool is_good(const work *w, skippy_key *digest) {
     skippy_key now;
     if (!sk_slice_record_load(w->record, &r) || stat(w->file, &st) != 0 || !S_ISREG(st.st_mode)) return false;
     if ((uint64_t)st.st_size != r.size || !sk_slice_file_is(w->file, w->s, w->r)) return false;
-    if (w->cache->verify &&
-        (skippy_file_digest(w->file, NULL, NULL, NULL, &now, NULL) || !skippy_key_equal(&now, &r.digest)))
+    if (skippy_file_digest(w->file, w->cache->digest_dir, NULL, NULL, &now, NULL) || !skippy_key_equal(&now, &r.digest))
         return false;
     *digest = r.digest;
     return true;
@@ -90,8 +90,10 @@ static int write_once(work *w, sk_slice_file *out, sk_err *e) {
     int rc = wait_lock(w->write_lock, LOCK_EX, w, &lock, e);
     if (rc) return rc;
     if (is_good(w, &out->digest)) goto out;
+    if (access(w->file, F_OK) == 0)
+        sk_log(SK_LOG_WARN, "the stage file %s is not what its record says, and is written anew", w->file);
     unlink(w->record);
-    unlink(w->file);      /* damaged, or cut short: its bytes count no more */
+    unlink(w->file);
     unlink(w->temporary); /* of a killed writer: nobody else holds the lock */
     rc = sk_slice_file_size(w->s, w->r, &rec.size, e);
     if (rc == SKIPPY_OK) rc = sk_slice_make_room(w->cache->dir, w->cache->max_bytes, w->file, rec.size, e);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/apart.h"
 #include "stage/stage_internal.h"
@@ -65,6 +66,7 @@ int sk_stage_open(const sk_model *m, const sk_stage_params *p, sk_stage **out, s
     s->facts = sk_model_get_info(m)->stage;
     s->n_vocab = s->facts.last ? (uint32_t)sk_model_get_info(m)->n_vocab : 0;
     s->stall_ms = SK_STAGE_STALL_MS;
+    s->silence_ms = SK_STAGE_SILENCE_MS;
     s->waker.fd = s->relay_waker.fd = -1;
     s->inbox_end = &s->inbox;
     atomic_init(&s->stop, false);
@@ -129,6 +131,14 @@ bool sk_stage_is_broken(sk_stage *s) {
     return broken;
 }
 
+bool sk_stage_why_broken(sk_stage *s, sk_err *e) {
+    pthread_mutex_lock(&s->lock);
+    bool broken = s->broken;
+    if (broken) sk_err_set(e, SKIPPY_E_IO, "%s", s->reason);
+    pthread_mutex_unlock(&s->lock);
+    return broken;
+}
+
 void sk_stage_get_stats(sk_stage *s, sk_stage_stats *out) {
     pthread_mutex_lock(&s->lock);
     *out = s->st_public;
@@ -178,6 +188,7 @@ static sk_link *take_pending(sk_stage *s) {
     pthread_mutex_lock(&s->lock);
     s->up = s->pending;
     s->pending = NULL;
+    s->hello_by_ns = sk_now_ns() + (uint64_t)s->silence_ms * 1000000;
     s->broken = false;
     s->reason[0] = '\0';
     pthread_mutex_unlock(&s->lock);
@@ -252,9 +263,7 @@ static int serve(sk_stage *s, sk_err *e) {
     if (rc == SKIPPY_OK) rc = sk_relay_start(s, &err);
     if (rc == SKIPPY_OK) {
         converse(s);
-        pthread_mutex_lock(&s->lock);
-        sk_err_set(&err, SKIPPY_E_IO, "%s", s->broken ? s->reason : "this stage is being stopped");
-        pthread_mutex_unlock(&s->lock);
+        if (!sk_stage_why_broken(s, &err)) sk_err_set(&err, SKIPPY_E_IO, "this stage is being stopped");
     }
     sk_log(level, "the link to %s ends: %s", sk_link_peer(s->up), err.text);
     sk_relay_stop(s);

@@ -1,5 +1,6 @@
 /* The door: peers that want to be the stage before this one. A thread of its own, so that the second of them is
  * answered while the first is served. */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -40,10 +41,19 @@ static bool is_alive(const sk_link *l) {
     return l && !sk_link_is_down(l);
 }
 
+/* Under the lock. Who only connects and says nothing keeps nobody else out: its link ends. */
+static void send_away_silent(sk_stage *s, const sk_link *next) {
+    if (s->broken || !is_alive(s->up) || !s->hello_by_ns || sk_now_ns() < s->hello_by_ns) return;
+    snprintf(s->reason, sizeof s->reason, "no HELLO came for %u ms, and %s wants to be served", s->silence_ms,
+             sk_link_peer(next));
+    s->broken = true;
+}
+
 /* Makes the link the next one, when none lives. Else false, and who is served. */
 static bool try_admit(sk_stage *s, sk_link *l, sk_err *why) {
     sk_link *dead = NULL;
     pthread_mutex_lock(&s->lock);
+    send_away_silent(s, l);
     const sk_link *first = is_alive(s->up) ? s->up : is_alive(s->pending) ? s->pending : NULL;
     if (first) {
         sk_err_set(why, SKIPPY_E_BUSY, "this stage (%s) is already serving %s", s->card.name, sk_link_peer(first));

@@ -40,6 +40,7 @@ static int await(sk_stage *s, sk_link *link, uint16_t kind, uint32_t ms, letter 
     while ((rc = sk_link_receive(link, SLICE_MS, &out->bytes, &len, e)) == SKIPPY_E_NOT_FOUND) {
         if (atomic_load(&s->stop)) return sk_err_set(e, SKIPPY_E_CANCELLED, "this stage is being stopped");
         if (sk_link_is_down(s->up)) return sk_err_set(e, SKIPPY_E_IO, "the stage before went away");
+        if (sk_stage_why_broken(s, e)) return e->code;
         if (sk_now_ns() > deadline)
             return sk_err_set(e, SKIPPY_E_TIMEOUT, "no %s from %s for %u s", sk_frame_name(kind), sk_link_peer(link),
                               ms / 1000);
@@ -145,6 +146,9 @@ int sk_stage_greet(sk_stage *s, bool *fatal, sk_err *e) {
     *fatal = false;
     int rc = await(s, s->up, SK_FRAME_HELLO, HELLO_MS, &hello, e);
     if (rc) return rc;
+    pthread_mutex_lock(&s->lock);
+    s->hello_by_ns = 0;
+    pthread_mutex_unlock(&s->lock);
     rc = answer_hello(s, &hello.frame.u.hello, fatal, e);
     letter_free(&hello);
     return rc;

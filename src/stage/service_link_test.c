@@ -235,6 +235,29 @@ static void test_a_stage_can_be_stopped_while_it_computes(void **state) {
     close_middle(&m);
 }
 
+static void test_a_peer_that_says_nothing_gives_way_to_the_next(void **state) {
+    (void)state;
+    sv_parts parts;
+    sv_service service;
+    sv_head head, silent;
+    sk_err e = {0};
+    if (!sv_cut(&parts, "llama", 2)) skip();
+    const sk_stage_params p = sv_params(1);
+    const sk_link_options o = {0};
+    sv_open_stage(&service, parts.stage[1], &p);
+    service.stage->silence_ms = 1;
+    sv_run_stage(&service);
+    sv_head_open(&head, &parts);
+    sv_head_open(&silent, &parts);
+    if (sk_link_connect(p.listen, &o, SV_MS, &silent.link, &e)) fail_msg("%s", e.text);
+    sv_welcome(&head);
+    assert_non_null(strstr(sv_expect(&silent, SK_FRAME_REFUSE)->u.text.text, "no HELLO"));
+    sv_head_close(&silent);
+    sv_head_close(&head);
+    sv_stop(&service);
+    sv_parts_free(&parts);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunks_wait_for_the_credits_of_the_next_stage),
@@ -244,6 +267,7 @@ int main(void) {
         cmocka_unit_test(test_a_next_stage_that_takes_nothing_ends_the_link),
         cmocka_unit_test(test_a_next_stage_that_goes_away_ends_the_link_with_the_reason),
         cmocka_unit_test(test_a_stage_can_be_stopped_while_it_computes),
+        cmocka_unit_test(test_a_peer_that_says_nothing_gives_way_to_the_next),
     };
     return cmocka_run_group_tests(tests, sv_setup, sv_teardown);
 }

@@ -20,9 +20,10 @@
 
 enum {
     SK_STAGE_CREDITS = 4, /* chunks that the stage before may send ahead: one computes, one waits, two are on the way */
-    SK_STAGE_STALL_MS = 30000, /* the stage behind took nothing for so long: it is as good as gone */
-    SK_STAGE_ERASES_MAX = 16,  /* erases that may wait for the stage behind at once */
-    SK_STAGE_LINGER_MS = 300   /* for the last words on a link that ends */
+    SK_STAGE_STALL_MS = 30000,  /* the stage behind took nothing for so long: it is as good as gone */
+    SK_STAGE_SILENCE_MS = 1000, /* a peer that sends no HELLO for so long gives way to the next one */
+    SK_STAGE_ERASES_MAX = 16,   /* erases that may wait for the stage behind at once */
+    SK_STAGE_LINGER_MS = 300    /* for the last words on a link that ends */
 };
 
 /* ---- sessions ---- */
@@ -102,7 +103,7 @@ struct sk_stage {
     sk_stage_card card; /* index: of the present chain */
     sk_setup setup;
     sk_listener *listener;
-    uint32_t stall_ms;
+    uint32_t stall_ms, silence_ms;
 
     /* of the present chain */
     sk_hold hold; /* opened with the first HELLO: only then the identity is known */
@@ -130,6 +131,7 @@ struct sk_stage {
     atomic_bool stop, relay_stop;
     pthread_mutex_t lock;  /* of what follows */
     sk_link *up, *pending; /* pending: accepted, not served yet */
+    uint64_t hello_by_ns;  /* `up` has sent no HELLO: when it has to give way (sk_now_ns). 0 = it has */
     bool broken;
     char reason[384]; /* broken: why, for people */
     sk_stage_answer *inbox, **inbox_end;
@@ -146,6 +148,8 @@ struct sk_stage {
 /* The present links cannot go on: the first reason counts. Any thread. */
 void sk_stage_break(sk_stage *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool sk_stage_is_broken(sk_stage *s);
+/* The same, and why. */
+bool sk_stage_why_broken(sk_stage *s, sk_err *e);
 /* May this session read what is stored, and record what it computes? */
 static inline bool sk_stage_may_reuse(const sk_stage *s, const sk_stage_lane *l) {
     return s->hold.reuse.enabled && !l->no_cache;
