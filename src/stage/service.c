@@ -125,10 +125,7 @@ void sk_stage_break(sk_stage *s, const char *fmt, ...) {
 }
 
 bool sk_stage_is_broken(sk_stage *s) {
-    pthread_mutex_lock(&s->lock);
-    bool broken = s->broken;
-    pthread_mutex_unlock(&s->lock);
-    return broken;
+    return sk_stage_why_broken(s, NULL);
 }
 
 bool sk_stage_why_broken(sk_stage *s, sk_err *e) {

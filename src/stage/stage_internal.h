@@ -148,7 +148,7 @@ struct sk_stage {
 /* The present links cannot go on: the first reason counts. Any thread. */
 void sk_stage_break(sk_stage *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool sk_stage_is_broken(sk_stage *s);
-/* The same, and why. */
+/* The same, and why (e may be NULL). */
 bool sk_stage_why_broken(sk_stage *s, sk_err *e);
 /* May this session read what is stored, and record what it computes? */
 static inline bool sk_stage_may_reuse(const sk_stage *s, const sk_stage_lane *l) {
