@@ -215,8 +215,8 @@ typedef struct sk_engine_stats {
     uint64_t hits_hot_lane, hits_resident, hits_active_lane, terminal_hits, coalesced;
     uint64_t tokens_restored, tokens_computed, tokens_generated; /* prompt tokens restored / computed */
     uint64_t decodes, rows, pad_rows, cell_retries, batch_splits, preemptions, relocations;
-    uint64_t entries, entry_tokens, cells_used, cells_total, kv_bytes, recurrent_bytes, logits_bytes, logits_rows,
-        seqs_used, seqs_total;
+    uint64_t entries, entry_tokens, cells_used, cells_span, cells_total, kv_bytes, recurrent_bytes, logits_bytes,
+        logits_rows, seqs_used, seqs_total;
     uint64_t evictions[SKIPPY_EVICT_REASONS]; /* by enum skippy_evict_reason */
     uint64_t restore_faults;
     uint64_t hits_ram, hits_disk;

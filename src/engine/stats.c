@@ -39,6 +39,7 @@ void sk_stats_publish(sk_engine *en) {
     s->entries = rs.entries;
     s->entry_tokens = rs.tokens;
     s->cells_used = sk_context_cells_used(en->ctx);
+    s->cells_span = sk_context_cells_span(en->ctx);
     s->cells_total = sk_context_get_info(en->ctx)->n_ctx;
     s->recurrent_bytes = en->hold.reuse.exact ? rs.entries * en->setup.cost.state : 0;
     s->kv_bytes = s->cells_used * en->setup.cost.cell;

@@ -50,7 +50,7 @@ typedef struct sk_hold {
     sk_state_caps caps;        /* of the state codec; meaningful when tiers is set */
     sk_tiers *tiers;           /* NULL = state never leaves the runtime */
     bool disk_ready;           /* entries of the disk store can be used */
-    uint64_t last_spill;       /* time of the last export while requests were running */
+    uint64_t copy_due_since;   /* since when something waits to be copied out, or of the last copy; 0 = nothing waits */
     struct sk_recall *recalls; /* those that have a fetch, linked */
     sk_hold_stats st;
     uint64_t ram_bytes;       /* cap of the RAM store that exists, 0 = none */

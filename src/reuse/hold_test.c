@@ -109,6 +109,30 @@ static void one_step_copies_one_thing_out(void **state) {
     test_remove_tree(folder);
 }
 
+/* The next request of a conversation often follows at once: a copy that runs then would slow it down. */
+static void a_busy_owner_copies_only_what_has_waited(void **state) {
+    (void)state;
+    const uint64_t second = 1000000000u;
+    bed *b = bed_new("llama");
+    make_folder();
+    bed_open(b, (sk_hold_params){.disk_dir = folder});
+    wait_disk(b);
+    sk_hold_spill_step(&b->h, true);
+    assert_int_equal(b->h.copy_due_since, 0); /* nothing to copy */
+    bed_keep(b);
+    sk_hold_spill_step(&b->h, true);
+    assert_int_equal(b->h.st.exports, 0);
+    assert_int_not_equal(b->h.copy_due_since, 0);
+    b->h.copy_due_since -= 2 * second; /* as if two seconds had passed */
+    sk_hold_spill_step(&b->h, true);
+    assert_int_equal(b->h.st.exports, 1);
+    while (!bed_find(b).tier[SKIPPY_TIER_DISK].length) bed_next_report(b);
+    sk_hold_spill_step(&b->h, true);
+    assert_int_equal(b->h.copy_due_since, 0);
+    bed_free(b);
+    test_remove_tree(folder);
+}
+
 static void a_displaced_row_of_logits_comes_back_with_its_state(void **state) {
     (void)state;
     bed *b = bed_new("llama");
@@ -244,6 +268,7 @@ int main(void) {
         cmocka_unit_test(an_evicted_prefix_comes_back_byte_for_byte),
         cmocka_unit_test(a_restart_finds_what_was_flushed_to_disk),
         cmocka_unit_test(one_step_copies_one_thing_out),
+        cmocka_unit_test(a_busy_owner_copies_only_what_has_waited),
         cmocka_unit_test(a_displaced_row_of_logits_comes_back_with_its_state),
         cmocka_unit_test(a_context_in_use_is_refused),
         cmocka_unit_test(memory_is_what_was_asked_for_or_a_share_of_what_is_free),

@@ -1,9 +1,10 @@
 /* State on its way out of the runtime.
  *
  * With a disk store every entry is copied out soon after it was recorded (write-behind): at once when the owner is
- * not busy, else one every SPILL_PAUSE_NS. So is what may have to leave the context for the RAM store (idle.c). An
- * entry that is evicted to make room is copied out first, into the RAM store too. A copy costs the owner thread one
- * memcpy of the state; hashing and writing happen on the store thread. */
+ * not busy, else one every SPILL_PAUSE_NS, the first so long after something was there to copy: the next message of a
+ * conversation often follows at once, and should not find its answer being copied. So is what may have to leave the
+ * context for the RAM store (idle.c). An entry that is evicted to make room is copied out first, into the RAM store
+ * too. A copy costs the owner thread one memcpy of the state; hashing and writing happen on the store thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,13 +254,16 @@ static bool spill_one(sk_hold *h, unsigned tiers, uint8_t reason) {
 }
 
 void sk_hold_spill_step(sk_hold *h, bool busy) {
+    candidate c;
     unsigned tiers = h->tiers ? write_behind(h) : 0;
-    if (!tiers) return;
-    if (busy) {
-        uint64_t now = sk_now_ns();
-        if (now - h->last_spill < SPILL_PAUSE_NS) return;
-        h->last_spill = now;
+    if (!next_candidate(h, tiers, &c)) {
+        h->copy_due_since = 0;
+        return;
     }
+    uint64_t now = sk_now_ns();
+    if (!h->copy_due_since) h->copy_due_since = now;
+    if (busy && now - h->copy_due_since < SPILL_PAUSE_NS) return;
+    h->copy_due_since = now;
     spill_one(h, tiers, SKIPPY_REASON_WRITE_BEHIND);
 }
 

@@ -28,7 +28,7 @@ void sk_cells_free(sk_cells *c) {
 void sk_cells_clear(sk_cells *c) {
     memset(c->refs, 0, c->size * sizeof *c->refs);
     for (uint32_t s = 0; s < c->n_seq; s++) c->seq[s].len = 0;
-    c->used = c->head = 0;
+    c->used = c->head = c->span = 0;
 }
 
 static bool grow(sk_cells_seq *q, uint32_t need) {
@@ -53,6 +53,7 @@ void sk_cells_rm(sk_cells *c, uint32_t seq, uint32_t p0) {
         }
     }
     if (p0 < q->len) q->len = p0;
+    while (c->span && c->refs[c->span - 1] == 0) c->span--;
     /* the pool's search starts again at the lowest cell that became free */
     if (lowest < c->size && lowest < c->head) c->head = lowest;
 }
@@ -99,6 +100,7 @@ int sk_cells_place(sk_cells *c, const uint32_t *seq, uint32_t n) {
         c->refs[cell] = 1;
         c->used++;
         c->head = cell + 1;
+        if (cell >= c->span) c->span = cell + 1;
     }
     return SKIPPY_OK;
 }
@@ -176,6 +178,7 @@ int sk_cells_try_relocate(const sk_cells *c, uint32_t seq, uint32_t extra) {
     memcpy(t.refs, c->refs, c->size * sizeof *t.refs);
     t.used = c->used;
     t.head = c->head;
+    t.span = c->span;
     const sk_cells_seq *q = &c->seq[seq];
     rows = calloc(extra ? extra : 1, sizeof *rows);
     if (!rows || !grow(&t.seq[0], q->len + extra)) {

@@ -20,6 +20,7 @@ typedef struct sk_cells_seq {
 
 typedef struct sk_cells {
     uint32_t size, used, head;
+    uint32_t span;  /* highest cell in use + 1: a decode walks past all cells below */
     uint16_t *refs; /* how many sequences own the cell */
     sk_cells_seq *seq;
     uint32_t n_seq;

@@ -30,10 +30,13 @@ static void shared_cells_are_freed_with_their_last_owner(void **state) {
     assert_int_equal(sk_cells_union(&c, both, 2), 10);
     sk_cells_rm(&c, 0, 0);
     assert_int_equal(c.used, 6);
+    assert_int_equal(c.span, 6);
     sk_cells_rm(&c, 1, 2);
     assert_int_equal(c.used, 2);
+    assert_int_equal(c.span, 2);
     sk_cells_rm(&c, 1, 0);
     assert_int_equal(c.used, 0);
+    assert_int_equal(c.span, 0);
     sk_cells_free(&c);
 }
 

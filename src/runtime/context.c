@@ -391,6 +391,10 @@ uint32_t sk_context_cells_used(const sk_context *c) {
     return c->cells.used;
 }
 
+uint32_t sk_context_cells_span(const sk_context *c) {
+    return c->cells.span;
+}
+
 uint32_t sk_context_cells_exclusive(const sk_context *c, uint32_t seq) {
     return sk_cells_exclusive(&c->cells, seq);
 }

@@ -93,6 +93,8 @@ void sk_context_clear(sk_context *c);
 
 uint32_t sk_context_cells_free(const sk_context *c);
 uint32_t sk_context_cells_used(const sk_context *c);
+/* Highest cell in use + 1: what every decode walks past. */
+uint32_t sk_context_cells_span(const sk_context *c);
 /* Cells that dropping the sequence would free. */
 uint32_t sk_context_cells_exclusive(const sk_context *c, uint32_t seq);
 /* Distinct cells that any of these sequences owns. */

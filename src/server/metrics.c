@@ -120,6 +120,7 @@ static void render_cache(const sk_engine_stats *s, sk_buf *b) {
     gauge(b, "skippy_cache_seqs_used", s->seqs_used, "Sequence ids in use by stored prefixes.");
     gauge(b, "skippy_cache_seqs", s->seqs_total, "Sequence ids that stored prefixes may use.");
     gauge(b, "skippy_cells_used", s->cells_used, "Cells of the context that hold a token.");
+    gauge(b, "skippy_cells_span", s->cells_span, "Highest cell in use and all below it: what a decode walks past.");
     gauge(b, "skippy_cells", s->cells_total, "Cells of the context.");
     family(b, "skippy_cache_bytes", "gauge", "Bytes held by stored prefixes beyond the context's cells, by tier.");
     labelled(b, "skippy_cache_bytes", "tier", "resident", s->kv_bytes + s->recurrent_bytes);

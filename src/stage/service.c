@@ -174,8 +174,9 @@ static void take_reports(sk_stage *s) {
 
 /* Copies out what no store has yet, or waits for something to do. */
 static void spill_or_wait(sk_stage *s) {
-    const bool wanted = s->hold.ctx && s->hold.disk_ready && sk_hold_spill_wanted(&s->hold), busy = any_session(s);
-    if (wanted) sk_hold_spill_step(&s->hold, busy);
+    const bool stores = s->hold.ctx && s->hold.disk_ready, busy = any_session(s);
+    const bool wanted = stores && sk_hold_spill_wanted(&s->hold);
+    if (stores) sk_hold_spill_step(&s->hold, busy);
     if (!wanted || busy) sk_waker_wait(&s->waker, wanted ? SPILL_MS : IDLE_MS);
 }
 
