@@ -174,12 +174,8 @@ static sk_job *find_job(sk_engine *en, uint64_t id) {
     return NULL;
 }
 
-/* Copies to the stores wait for so long after the last decode: a client that asks again at once does not find the
- * engine copying. */
-#define REST_NS 250000000u
-
 static bool is_at_rest(const sk_engine *en) {
-    return sk_now_ns() - en->last_decode_ns >= REST_NS;
+    return sk_now_ns() - en->last_decode_ns >= SK_HOLD_REST_NS;
 }
 
 /* Sleeps until somebody wants something. While requests wait for a store or for stages, only for a moment: their

@@ -174,7 +174,8 @@ static void take_reports(sk_stage *s) {
 
 /* Copies out what no store has yet, or waits for something to do. */
 static void spill_or_wait(sk_stage *s) {
-    const bool stores = s->hold.ctx && s->hold.disk_ready, busy = any_session(s);
+    const bool stores = s->hold.ctx && s->hold.disk_ready;
+    const bool busy = any_session(s) || sk_now_ns() - s->last_frame_ns < SK_HOLD_REST_NS;
     const bool wanted = stores && sk_hold_spill_wanted(&s->hold);
     if (stores) sk_hold_spill_step(&s->hold, busy);
     if (!wanted || busy) sk_waker_wait(&s->waker, wanted ? SPILL_MS : IDLE_MS);
@@ -210,6 +211,7 @@ static bool take_frame(sk_stage *s) {
     }
     take_answers(s); /* those that came before the stage before sent this */
     sk_stage_handle(s, bytes, len);
+    s->last_frame_ns = sk_now_ns();
     free(bytes);
     return true;
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "stage/service_fixture.h"
 
 static const char *const families[] = {"llama", "falcon-h1"};
@@ -244,10 +245,12 @@ static void test_state_and_logits_come_back_from_disk_after_a_restart(void **sta
     for (int i = 0; i < FAMILIES; i++) {
         chain c;
         open_chain(&c, families[i], 3, with_disk);
+        const uint64_t begun = sk_now_ns();
         sv_stop_session(&c.head, 0, run_cold(&c), false);
         const uint64_t life = c.head.welcome.cards[0].life;
         sk_stage_stats st;
         for (uint32_t k = 1; k < 3; k++) sv_wait_stats(&c.service[k], has_exported, &st); /* the disk is ready */
+        assert_true(sk_now_ns() - begun >= SK_HOLD_REST_NS); /* no copy while the head may ask again at once */
         sv_disconnect(&c.head);
         for (uint32_t k = 1; k < 3; k++) restart(&c, k, with_disk);
         sv_welcome(&c.head);
