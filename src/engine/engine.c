@@ -175,7 +175,7 @@ static sk_job *find_job(sk_engine *en, uint64_t id) {
 }
 
 static bool is_at_rest(const sk_engine *en) {
-    return sk_now_ns() - en->last_decode_ns >= SK_HOLD_REST_NS;
+    return sk_now_ns() - en->last_work_ns >= SK_HOLD_REST_NS;
 }
 
 /* Sleeps until somebody wants something. While requests wait for a store or for stages, only for a moment: their
@@ -330,8 +330,8 @@ static void *engine_main(void *arg) {
         bool busy = sk_split_advance(en);
         busy = sk_batch_step(en) || busy;
         en->blocked = en->split && !busy && sk_any_running(en);
-        if (busy) en->last_decode_ns = sk_now_ns();
-        sk_hold_spill_step(&en->hold, busy || !is_at_rest(en));
+        if (busy) en->last_work_ns = sk_now_ns();
+        if (busy || is_at_rest(en)) sk_hold_spill_step(&en->hold, busy);
         sk_shadow_start(en);
         publish(en);
     }

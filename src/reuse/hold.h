@@ -78,11 +78,11 @@ bool sk_hold_has_events(sk_hold *h);
 
 /* Is there something to copy out that the store thread has room for? */
 bool sk_hold_spill_wanted(const sk_hold *h);
-/* Who owns the context counts as busy for so long after a request or a decode: a client that asks again at once does
- * not find it copying. */
+/* For so long after a request the owner of the context copies nothing: a client that asks again at once does not find
+ * it copying. */
 #define SK_HOLD_REST_NS 250000000u
 
-/* Copies out one entry or row of logits; while the owner is busy only now and then. */
+/* Copies out one entry or row of logits; while requests run (busy) only now and then. */
 void sk_hold_spill_step(sk_hold *h, bool busy);
 /* Copies out everything that no store has yet and waits for it, before the end. */
 void sk_hold_spill_flush(sk_hold *h);

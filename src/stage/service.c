@@ -174,11 +174,11 @@ static void take_reports(sk_stage *s) {
 
 /* Copies out what no store has yet, or waits for something to do. */
 static void spill_or_wait(sk_stage *s) {
-    const bool stores = s->hold.ctx && s->hold.disk_ready;
-    const bool busy = any_session(s) || sk_now_ns() - s->last_frame_ns < SK_HOLD_REST_NS;
+    const bool stores = s->hold.ctx && s->hold.disk_ready, busy = any_session(s);
+    const bool rests = !busy && sk_now_ns() - s->last_frame_ns >= SK_HOLD_REST_NS;
     const bool wanted = stores && sk_hold_spill_wanted(&s->hold);
-    if (stores) sk_hold_spill_step(&s->hold, busy);
-    if (!wanted || busy) sk_waker_wait(&s->waker, wanted ? SPILL_MS : IDLE_MS);
+    if (stores && (busy || rests)) sk_hold_spill_step(&s->hold, busy);
+    if (!wanted || !rests) sk_waker_wait(&s->waker, wanted ? SPILL_MS : IDLE_MS);
 }
 
 /* ---- one link ---- */
