@@ -1,10 +1,11 @@
 /* State on its way out of the runtime.
  *
- * With a disk store every entry is copied out soon after it was recorded (write-behind): at once when the owner is
- * not busy, else one every SPILL_PAUSE_NS, the first so long after something was there to copy: the next message of a
- * conversation often follows at once, and should not find its answer being copied. So is what may have to leave the
- * context for the RAM store (idle.c). An entry that is evicted to make room is copied out first, into the RAM store
- * too. A copy costs the owner thread one memcpy of the state; hashing and writing happen on the store thread. */
+ * With a disk store every entry is copied out soon after it was recorded (write-behind): when nothing has run for
+ * SK_HOLD_REST_NS; while requests run one every SPILL_PAUSE_NS, the first so long after something was there to copy.
+ * The next message of a conversation often follows at once, and should not find its answer being copied. So is what may
+ * have to leave the context for the RAM store (idle.c). An entry that is evicted to make room is copied out first, into
+ * the RAM store too. A copy costs the owner thread one memcpy of the state; hashing and writing happen on the store
+ * thread. */
 #include <stdlib.h>
 #include <string.h>
 
