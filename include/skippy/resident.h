@@ -105,6 +105,9 @@ SKIPPY_API int skippy_resident_charge(skippy_resident *r, uint64_t id, size_t n_
 SKIPPY_API int skippy_resident_get(const skippy_resident *r, uint64_t id, skippy_resident_entry *out);
 /* The entry that would be evicted next, 0 when all are leased or there is none. */
 SKIPPY_API uint64_t skippy_resident_victim(const skippy_resident *r);
+/* The entries that would be evicted next, the first to go first, without leased ones. Returns how many were written, at
+ * most cap. O(cap x entries). */
+SKIPPY_API size_t skippy_resident_victims(const skippy_resident *r, uint64_t *ids, size_t cap);
 /* Ids of all entries, oldest id first; returns how many there are (may exceed cap). */
 SKIPPY_API size_t skippy_resident_list(const skippy_resident *r, uint64_t *ids, size_t cap);
 SKIPPY_API void skippy_resident_get_stats(const skippy_resident *r, skippy_resident_stats *out);

@@ -299,14 +299,30 @@ int skippy_resident_get(const skippy_resident *r, uint64_t id, skippy_resident_e
     return SKIPPY_OK;
 }
 
-uint64_t skippy_resident_victim(const skippy_resident *r) {
-    const skippy_resident_entry *best = NULL;
-    for (size_t i = 0; r && i < r->n_slots; i++) {
-        const skippy_resident_entry *e = &r->slots[i].e;
-        if (!e->id || e->leases) continue;
-        if (!best || leaves_before(e, best, r->clock)) best = e;
+static bool is_listed(const uint64_t *ids, size_t n, uint64_t id) {
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id) return true;
+    return false;
+}
+
+size_t skippy_resident_victims(const skippy_resident *r, uint64_t *ids, size_t cap) {
+    size_t n = 0;
+    while (r && n < cap) {
+        const skippy_resident_entry *best = NULL;
+        for (size_t i = 0; i < r->n_slots; i++) {
+            const skippy_resident_entry *e = &r->slots[i].e;
+            if (!e->id || e->leases || is_listed(ids, n, e->id)) continue;
+            if (!best || leaves_before(e, best, r->clock)) best = e;
+        }
+        if (!best) break;
+        ids[n++] = best->id;
     }
-    return best ? best->id : 0;
+    return n;
+}
+
+uint64_t skippy_resident_victim(const skippy_resident *r) {
+    uint64_t id = 0;
+    return skippy_resident_victims(r, &id, 1) ? id : 0;
 }
 
 size_t skippy_resident_list(const skippy_resident *r, uint64_t *ids, size_t cap) {

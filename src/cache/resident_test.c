@@ -107,6 +107,13 @@ static void the_least_beneficial_entry_leaves_first(void **state) {
     uint64_t cheap = record(r, 10, 0, 1);
     uint64_t middle = record(r, 10, 0, 100);
     assert_int_equal(skippy_resident_victim(r), cheap);
+    uint64_t next[4] = {0};
+    assert_int_equal(skippy_resident_victims(r, next, 2), 2);
+    assert_true(next[0] == cheap && next[1] == middle && next[2] == 0);
+    assert_int_equal(skippy_resident_lease(r, middle), SKIPPY_OK);
+    assert_int_equal(skippy_resident_victims(r, next, 4), 2);
+    assert_true(next[0] == cheap && next[1] == dear);
+    assert_int_equal(skippy_resident_release(r, middle), SKIPPY_OK);
     reservation v = reserve(r, 10, 0, 5);
     assert_int_equal(v.status, SKIPPY_OK);
     assert_int_equal(v.n_victims, 1);

@@ -133,6 +133,43 @@ static void a_busy_owner_copies_only_what_has_waited(void **state) {
     test_remove_tree(folder);
 }
 
+static void record_beginning(bed *b, uint32_t n) {
+    const sk_prefix p = bed_beginning(b, n);
+    sk_context_seq_clear(b->ctx, LANE);
+    bed_compute(b, n);
+    assert_int_equal(sk_reuse_record(&b->h.reuse, &p, LANE, NULL, 0), SKIPPY_OK);
+}
+
+/* A copy while another entry is recorded would make a request wait. */
+static void what_leaves_next_is_copied_while_nothing_runs(void **state) {
+    (void)state;
+    bed *b = bed_new("falcon-h1");
+    bed_open(b, (sk_hold_params){.ram_bytes = 64 * MIB});
+    record_beginning(b, 100);
+    record_beginning(b, 140);
+    sk_hold_spill_step(&b->h, false);
+    assert_int_equal(b->h.st.exports, 0); /* there is a place left */
+    record_beginning(b, 180);
+    const uint64_t victim = skippy_resident_victim(b->h.reuse.resident);
+    const size_t n = sk_reuse_entry_at(&b->h.reuse, victim)->prefix.n_tokens;
+    sk_hold_spill_step(&b->h, true);
+    assert_int_equal(b->h.st.exports, 0);
+    assert_true(sk_hold_spill_wanted(&b->h));
+    sk_hold_spill_step(&b->h, false);
+    assert_int_equal(b->h.st.exports, 1);
+    const sk_prefix p = bed_beginning(b, n);
+    sk_reuse_hit hit = {0};
+    while (hit.tier[SKIPPY_TIER_RAM].length != n) {
+        bed_next_report(b);
+        sk_hold_find_at(&b->h, &p.ns, p.tokens, n, &hit);
+    }
+    assert_false(sk_hold_spill_wanted(&b->h));
+    record_beginning(b, 220);
+    assert_null(sk_reuse_entry_at(&b->h.reuse, victim));
+    assert_int_equal(b->h.st.exports, 1); /* it left without another copy */
+    bed_free(b);
+}
+
 static void a_displaced_row_of_logits_comes_back_with_its_state(void **state) {
     (void)state;
     bed *b = bed_new("llama");
@@ -269,6 +306,7 @@ int main(void) {
         cmocka_unit_test(a_restart_finds_what_was_flushed_to_disk),
         cmocka_unit_test(one_step_copies_one_thing_out),
         cmocka_unit_test(a_busy_owner_copies_only_what_has_waited),
+        cmocka_unit_test(what_leaves_next_is_copied_while_nothing_runs),
         cmocka_unit_test(a_displaced_row_of_logits_comes_back_with_its_state),
         cmocka_unit_test(a_context_in_use_is_refused),
         cmocka_unit_test(memory_is_what_was_asked_for_or_a_share_of_what_is_free),

@@ -3,9 +3,9 @@
  * With a disk store every entry is copied out soon after it was recorded (write-behind): when nothing has run for
  * SK_HOLD_REST_NS; while requests run one every SPILL_PAUSE_NS, the first so long after something was there to copy.
  * The next message of a conversation often follows at once, and should not find its answer being copied. So is what may
- * have to leave the context for the RAM store (idle.c). An entry that is evicted to make room is copied out first, into
- * the RAM store too. A copy costs the owner thread one memcpy of the state; hashing and writing happen on the store
- * thread. */
+ * have to leave the context for the RAM store (idle.c), and, while nothing runs, what will be evicted next (AHEAD). An
+ * entry that is evicted to make room and is in no store yet is copied out first, and the request waits. A copy costs
+ * the owner thread one memcpy of the state; hashing and writing happen on the store thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,9 @@
 
 #define SPILL_PAUSE_NS 1000000000u
 
-enum { MAX_TRIES = 3, LAST_BOUNDARIES = 3 };
+/* Where each boundary has a state of its own, a request records up to AHEAD of them (start of the last message, end of
+ * the prompt, end of the answer, a learned one), and in a full context as many others leave. */
+enum { MAX_TRIES = 3, LAST_BOUNDARIES = 3, AHEAD = 4 };
 
 /* ---- one export ---- */
 
@@ -198,21 +200,42 @@ static unsigned usable_disk(const sk_hold *h) {
     return h->disk_ready ? sk_tiers_mask(h->tiers) & DISK : 0;
 }
 
-/* Where entries are copied to before they have to leave. */
-static unsigned write_behind(const sk_hold *h) {
-    return usable_disk(h) | (sk_hold_wants_ram_copies(h) ? RAM : 0);
+/* Where what is in the context is copied to before it has to leave. */
+typedef struct aims {
+    unsigned tiers;       /* of all of it */
+    uint64_t soon[AHEAD]; /* entries that leave next: these to the RAM store as well */
+    size_t n_soon;
+} aims;
+
+/* The entries that a request could push out. At most half of the context's: with few places most entries would be
+ * copied that may be used again before they have to leave. */
+static size_t leaves_soon(const sk_hold *h, uint64_t ids[AHEAD]) {
+    skippy_resident_stats s;
+    if (!h->reuse.exact || !h->reuse.enabled || !h->ram_bytes) return 0;
+    skippy_resident_get_stats(h->reuse.resident, &s);
+    const size_t half = (s.entries + s.free_seq_ids) / 2, ahead = half < AHEAD ? half : AHEAD;
+    return s.free_seq_ids < ahead ? skippy_resident_victims(h->reuse.resident, ids, ahead - s.free_seq_ids) : 0;
 }
 
-static unsigned entry_behind(const sk_hold *h, const sk_reuse_entry *x, unsigned tiers) {
+static aims write_behind(const sk_hold *h, bool busy) {
+    aims a = {.tiers = usable_disk(h) | (sk_hold_wants_ram_copies(h) ? RAM : 0)};
+    if (!busy) a.n_soon = leaves_soon(h, a.soon);
+    return a;
+}
+
+static unsigned entry_behind(const sk_hold *h, const sk_reuse_entry *x, const aims *a) {
+    unsigned tiers = a->tiers;
+    for (size_t i = 0; i < a->n_soon; i++)
+        if (a->soon[i] == x->id) tiers |= RAM;
     return behind(&x->copies, sk_hold_copies_to_ram(h, x) ? tiers : tiers & ~(unsigned)RAM);
 }
 
-static sk_reuse_entry *next_entry(const sk_hold *h, unsigned tiers) {
+static sk_reuse_entry *next_entry(const sk_hold *h, const aims *a) {
     sk_reuse_entry *best = NULL;
     for (size_t i = 0; i < h->reuse.n_entries; i++) {
         sk_reuse_entry *x = &h->reuse.entries[i];
         bool newer = !best || x->copies.since > best->copies.since;
-        if (newer && entry_behind(h, x, tiers) && x->tries < MAX_TRIES && is_valuable(h, x)) best = x;
+        if (newer && entry_behind(h, x, a) && x->tries < MAX_TRIES && is_valuable(h, x)) best = x;
     }
     return best;
 }
@@ -226,27 +249,29 @@ static sk_terminal_row *next_row(const sk_hold *h, unsigned tiers) {
     return best;
 }
 
-/* False when there is nothing to copy out to these stores. */
-static bool next_candidate(const sk_hold *h, unsigned tiers, candidate *c) {
+/* False when there is nothing to copy out. */
+static bool next_candidate(const sk_hold *h, const aims *a, candidate *c) {
     *c = (candidate){0};
-    if (!tiers) return false;
-    c->entry = next_entry(h, tiers);
-    if (!c->entry) c->row = next_row(h, tiers & DISK);
+    if (!a->tiers && !a->n_soon) return false;
+    c->entry = next_entry(h, a);
+    if (!c->entry) c->row = next_row(h, a->tiers & DISK);
     if (!c->entry && !c->row) return false;
-    c->tiers = c->entry ? entry_behind(h, c->entry, tiers) : DISK;
+    c->tiers = c->entry ? entry_behind(h, c->entry, a) : DISK;
     c->bytes = c->entry ? entry_bytes(h, c->entry) : row_bytes(h);
     return true;
 }
 
 bool sk_hold_spill_wanted(const sk_hold *h) {
     candidate c;
-    return h->tiers && next_candidate(h, write_behind(h), &c) && sk_tiers_accepts(h->tiers, c.bytes);
+    if (!h->tiers) return false;
+    const aims a = write_behind(h, false);
+    return next_candidate(h, &a, &c) && sk_tiers_accepts(h->tiers, c.bytes);
 }
 
 /* False when there is nothing, or no room for it. */
-static bool spill_one(sk_hold *h, unsigned tiers, uint8_t reason) {
+static bool spill_one(sk_hold *h, const aims *a, uint8_t reason) {
     candidate c;
-    if (!next_candidate(h, tiers, &c) || !sk_tiers_accepts(h->tiers, c.bytes)) return false;
+    if (!next_candidate(h, a, &c) || !sk_tiers_accepts(h->tiers, c.bytes)) return false;
     if (c.entry)
         c.entry->tries += !export_entry(h, c.entry, c.tiers, reason);
     else if (!export_row(h, c.row, c.tiers, reason))
@@ -256,8 +281,8 @@ static bool spill_one(sk_hold *h, unsigned tiers, uint8_t reason) {
 
 void sk_hold_spill_step(sk_hold *h, bool busy) {
     candidate c;
-    unsigned tiers = h->tiers ? write_behind(h) : 0;
-    if (!next_candidate(h, tiers, &c)) {
+    const aims a = h->tiers ? write_behind(h, busy) : (aims){0};
+    if (!next_candidate(h, &a, &c)) {
         h->copy_due_since = 0;
         return;
     }
@@ -265,7 +290,7 @@ void sk_hold_spill_step(sk_hold *h, bool busy) {
     if (!h->copy_due_since) h->copy_due_since = now;
     if (busy && now - h->copy_due_since < SPILL_PAUSE_NS) return;
     h->copy_due_since = now;
-    spill_one(h, tiers, SKIPPY_REASON_WRITE_BEHIND);
+    spill_one(h, &a, SKIPPY_REASON_WRITE_BEHIND);
 }
 
 /* Is anything on its way whose result may still ask for another try? */
@@ -297,8 +322,9 @@ void sk_hold_spill_flush(sk_hold *h) {
     if (!h->tiers || !h->disk_ready) return;
     size_t n = 0;
     candidate c;
-    while (next_candidate(h, usable_disk(h), &c) || any_in_flight(h)) {
-        if (spill_one(h, usable_disk(h), SKIPPY_REASON_SHUTDOWN)) {
+    const aims disk = {.tiers = usable_disk(h)};
+    while (next_candidate(h, &disk, &c) || any_in_flight(h)) {
+        if (spill_one(h, &disk, SKIPPY_REASON_SHUTDOWN)) {
             n++;
             continue;
         }

@@ -174,7 +174,7 @@ static void take_reports(sk_stage *s) {
 
 /* Copies out what no store has yet, or waits for something to do. */
 static void spill_or_wait(sk_stage *s) {
-    const bool stores = s->hold.ctx && s->hold.disk_ready, busy = any_session(s);
+    const bool stores = s->hold.ctx && s->hold.tiers, busy = any_session(s);
     const bool rests = !busy && sk_now_ns() - s->last_frame_ns >= SK_HOLD_REST_NS;
     const bool wanted = stores && sk_hold_spill_wanted(&s->hold);
     if (stores && (busy || rests)) sk_hold_spill_step(&s->hold, busy);
