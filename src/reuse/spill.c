@@ -3,9 +3,9 @@
  * With a disk store every entry is copied out soon after it was recorded (write-behind): when nothing has run for
  * SK_HOLD_REST_NS; while requests run one every SPILL_PAUSE_NS, the first so long after something was there to copy.
  * The next message of a conversation often follows at once, and should not find its answer being copied. So is what may
- * have to leave the context for the RAM store (idle.c), and, while nothing runs, what will be evicted next (AHEAD). An
- * entry that is evicted to make room and is in no store yet is copied out first, and the request waits. A copy costs
- * the owner thread one memcpy of the state; hashing and writing happen on the store thread. */
+ * have to leave the context for the RAM store (idle.c), and, while nothing runs, what will be evicted next (AHEAD).
+ * What is evicted to make room is copied first to the stores that do not have it yet, and the request waits. A copy
+ * costs the owner thread one memcpy of the state; hashing and writing happen on the store thread. */
 #include <stdlib.h>
 #include <string.h>
 
