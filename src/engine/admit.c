@@ -56,7 +56,7 @@ void sk_lane_finish(sk_engine *en, sk_lane *l, bool keep) {
     l->out_row = -1;
     l->last_use = ++en->clock;
     l->used_ms = en->hold.reuse.computed_ms;
-    en->last_work_ns = sk_now_ns(); /* also where no decode was needed */
+    sk_hold_worked(&en->hold); /* also where no decode was needed */
     /* Where prompts are cut at absolute multiples, a prompt would compute generated text another way than generation
      * did. */
     keep = keep && sk_may_reuse(en, j) && l->n > 0 && en->hold.reuse.align == 1;

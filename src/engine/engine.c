@@ -174,10 +174,6 @@ static sk_job *find_job(sk_engine *en, uint64_t id) {
     return NULL;
 }
 
-static bool is_at_rest(const sk_engine *en) {
-    return sk_now_ns() - en->last_work_ns >= SK_HOLD_REST_NS;
-}
-
 /* Sleeps until somebody wants something. While requests wait for a store or for stages, only for a moment: their
  * deadlines go on. */
 static void sleep_idle(sk_engine *en) {
@@ -186,7 +182,7 @@ static void sleep_idle(sk_engine *en) {
     if (!quiet || (sk_any_running(en) && !en->blocked)) return;
     if (en->queue_head && !en->stalled && !en->blocked) return;
     bool copies = sk_hold_spill_wanted(&en->hold);
-    if (copies && is_at_rest(en)) return;
+    if (copies && sk_hold_rests(&en->hold)) return;
     bool erasing = en->split && en->split->erasing;
     if (!en->queue_head && !en->blocked && !erasing && !copies) {
         pthread_cond_wait(&en->wake, &en->lock);
@@ -330,8 +326,8 @@ static void *engine_main(void *arg) {
         bool busy = sk_split_advance(en);
         busy = sk_batch_step(en) || busy;
         en->blocked = en->split && !busy && sk_any_running(en);
-        if (busy) en->last_work_ns = sk_now_ns();
-        if (busy || is_at_rest(en)) sk_hold_spill_step(&en->hold, busy);
+        if (busy) sk_hold_worked(&en->hold);
+        sk_hold_spill_step(&en->hold, busy);
         sk_shadow_start(en);
         publish(en);
     }

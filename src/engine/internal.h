@@ -55,9 +55,8 @@ struct sk_engine {
     sk_hold hold;    /* everything that is kept; opened when the context and the identity are known */
     sk_lane *lanes;
     sk_job *queue_head, *queue_tail;
-    bool stalled;          /* jobs wait for state from a store or from stages, and nothing else can go on */
-    bool blocked;          /* requests run, but each waits for stages */
-    uint64_t last_work_ns; /* of the last decode or end of a request (sk_now_ns) */
+    bool stalled; /* jobs wait for state from a store or from stages, and nothing else can go on */
+    bool blocked; /* requests run, but each waits for stages */
     sk_row *batch;
     uint32_t n_rows;
     uint64_t clock;

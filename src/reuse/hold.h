@@ -50,6 +50,7 @@ typedef struct sk_hold {
     sk_state_caps caps;        /* of the state codec; meaningful when tiers is set */
     sk_tiers *tiers;           /* NULL = state never leaves the runtime */
     bool disk_ready;           /* entries of the disk store can be used */
+    uint64_t last_work_ns;     /* when a request of the owner ran last, 0 = never; see sk_hold_worked */
     uint64_t copy_due_since;   /* since when something waits to be copied out, or of the last copy; 0 = nothing waits */
     struct sk_recall *recalls; /* those that have a fetch, linked */
     sk_hold_stats st;
@@ -76,13 +77,16 @@ bool sk_hold_has_events(sk_hold *h);
 
 /* ---- on the way out ---- */
 
+/* For so long after a request nothing is copied out: a client that asks again at once does not find the owner copying.
+ */
+#define SK_HOLD_REST_NS 250000000u
+/* The owner tells that a request ran until now. A hold that is not open is fine. */
+void sk_hold_worked(sk_hold *h);
+/* Has nothing run for SK_HOLD_REST_NS? */
+bool sk_hold_rests(const sk_hold *h);
 /* Is there something to copy out that the store thread has room for? */
 bool sk_hold_spill_wanted(const sk_hold *h);
-/* For so long after a request the owner of the context copies nothing: a client that asks again at once does not find
- * it copying. */
-#define SK_HOLD_REST_NS 250000000u
-
-/* Copies out one entry or row of logits; while requests run (busy) only now and then. */
+/* Copies out one entry or row of logits: when the owner rests, and while requests run (busy) now and then. */
 void sk_hold_spill_step(sk_hold *h, bool busy);
 /* Copies out everything that no store has yet and waits for it, before the end. */
 void sk_hold_spill_flush(sk_hold *h);

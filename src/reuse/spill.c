@@ -279,7 +279,16 @@ static bool spill_one(sk_hold *h, const aims *a, uint8_t reason) {
     return true;
 }
 
+void sk_hold_worked(sk_hold *h) {
+    h->last_work_ns = sk_now_ns();
+}
+
+bool sk_hold_rests(const sk_hold *h) {
+    return sk_now_ns() - h->last_work_ns >= SK_HOLD_REST_NS;
+}
+
 void sk_hold_spill_step(sk_hold *h, bool busy) {
+    if (!busy && !sk_hold_rests(h)) return;
     candidate c;
     const aims a = h->tiers ? write_behind(h, busy) : (aims){0};
     if (!next_candidate(h, &a, &c)) {

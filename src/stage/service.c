@@ -175,10 +175,9 @@ static void take_reports(sk_stage *s) {
 /* Copies out what no store has yet, or waits for something to do. */
 static void spill_or_wait(sk_stage *s) {
     const bool stores = s->hold.ctx && s->hold.tiers, busy = any_session(s);
-    const bool rests = !busy && sk_now_ns() - s->last_frame_ns >= SK_HOLD_REST_NS;
     const bool wanted = stores && sk_hold_spill_wanted(&s->hold);
-    if (stores && (busy || rests)) sk_hold_spill_step(&s->hold, busy);
-    if (!wanted || !rests) sk_waker_wait(&s->waker, wanted ? SPILL_MS : IDLE_MS);
+    if (stores) sk_hold_spill_step(&s->hold, busy);
+    if (!wanted || busy || !sk_hold_rests(&s->hold)) sk_waker_wait(&s->waker, wanted ? SPILL_MS : IDLE_MS);
 }
 
 /* ---- one link ---- */
@@ -211,7 +210,7 @@ static bool take_frame(sk_stage *s) {
     }
     take_answers(s); /* those that came before the stage before sent this */
     sk_stage_handle(s, bytes, len);
-    s->last_frame_ns = sk_now_ns();
+    sk_hold_worked(&s->hold);
     free(bytes);
     return true;
 }

@@ -124,7 +124,6 @@ struct sk_stage {
     float *in, *out; /* rows x width; out: NULL on the last stage */
     uint16_t *half;  /* the f16 form of either; NULL for f32 links */
     uint64_t compute_ns;
-    uint64_t last_frame_ns; /* when the last frame had been handled (sk_now_ns) */
     sk_stage_stats st;
 
     /* shared */

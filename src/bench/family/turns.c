@@ -96,7 +96,10 @@ static void prepare(schedule *s, size_t host) {
 enum { QUIET_RESTS = 5 };
 
 static void let_copies_end(const schedule *s, size_t host) {
-    for (int k = 0; s->t->together && s->t->hosts[host].ours && k < QUIET_RESTS; k++) {
+    if (!s->t->together || !s->t->hosts[host].ours) {
+        return;
+    }
+    for (int k = 0; k < QUIET_RESTS; k++) {
         sk_part_rest(&s->r[host].ph);
     }
 }
