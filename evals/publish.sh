@@ -4,6 +4,7 @@ set -euo pipefail
 
 SKIPPY_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$SKIPPY_ROOT/scripts/lib/say.sh"
+. "$SKIPPY_ROOT/scripts/lib/models.sh"
 
 usage() {
     cat <<'TEXT'
@@ -35,8 +36,7 @@ fi
 OUTPUT=$(cd "$1" && pwd)
 DEST=$2
 TOOLS=${SKIPPY_CACHE_BUILD_OUTPUT:-$SKIPPY_ROOT/build}
-CACHE=${SKIPPY_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/skippy}
-MODELS=${SKIPPY_CACHE_MODELS:-$CACHE/models/families}
+MODELS=${SKIPPY_CACHE_MODELS:-$SKIPPY_CACHE/models/families}
 
 [ -f "$OUTPUT/evict.json" ] || die "'$OUTPUT' has no evict.json." "Let the run end: the same command goes on from there."
 mkdir -p "$DEST"
@@ -51,7 +51,7 @@ done
 [ ${#inputs[@]} -gt 0 ] || die "'$OUTPUT' has no finished rows."
 cp "$OUTPUT/evict.json" "$DEST/evict.json"
 find "$DEST" -type f -exec sed -i -e "s|$OUTPUT/|/results/|g" -e "s|$MODELS|/models|g" -e "s|$TOOLS/|/opt/skippy/|g" \
-    -e "s|$SKIPPY_ROOT/evals|/opt/skippy/evals|g" -e "s|$CACHE/llama/[^/\"]*/bin|/opt/llama.cpp|g" {} +
+    -e "s|$SKIPPY_ROOT/evals|/opt/skippy/evals|g" -e "s|$SKIPPY_CACHE/llama/[^/\"]*/bin|/opt/llama.cpp|g" {} +
 "$TOOLS/skippy" bench report "${inputs[@]}" --evict-json "$DEST/evict.json" --output "$DEST/tables.md" \
     --plots "$DEST/plots" --html "$DEST/report.html"
 rm -f "$DEST"/plots/*.dat "$DEST"/plots/*.gp

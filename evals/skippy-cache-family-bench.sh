@@ -4,6 +4,7 @@ set -euo pipefail
 
 SKIPPY_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$SKIPPY_ROOT/scripts/lib/say.sh"
+. "$SKIPPY_ROOT/scripts/lib/models.sh"
 
 usage() {
     cat <<'TEXT'
@@ -49,7 +50,6 @@ OUTPUT=$1
 shift
 
 TOOLS=${SKIPPY_CACHE_BUILD_OUTPUT:-$SKIPPY_ROOT/build}
-CACHE=${SKIPPY_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/skippy}
 CORPUS=${SKIPPY_CACHE_USECASE_CORPUS:-$SKIPPY_ROOT/evals/skippy-usecase-corpus.json}
 AGENTS=${SKIPPY_CACHE_AGENT_CORPUS:-$SKIPPY_ROOT/evals/skippy-agent-corpus.json}
 export PREFIX_TOKENS=${PREFIX_TOKENS:-128}
@@ -64,7 +64,7 @@ build() {
 find_models() {
     MODELS=${SKIPPY_CACHE_MODELS:-}
     if [ -n "$MODELS" ]; then return; fi
-    MODELS=$CACHE/models/families
+    MODELS=$SKIPPY_CACHE/models/families
     mkdir -p "$MODELS"
     "$TOOLS/skippy" bench models --root "$MODELS" --synthetic --max-mib "${SKIPPY_CACHE_MODELS_MIB:-5120}" \
         --max-active-m "${SKIPPY_CACHE_MODELS_ACTIVE_M:-320}"
